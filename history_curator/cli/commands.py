@@ -128,6 +128,8 @@ def _read_one(file: str, which: int | None) -> LabConversation:
         warn([f"{file} holds {held}; this is number 0. Choose with --which: {names}{more}"])
     if (which or 0) < len(conversations):
         return conversations[which or 0]
+    if not conversations:
+        raise HistoryCuratorError(f"{file} holds no conversation. Fix: name another file.")
     raise typer.BadParameter(f"there is no number {which} ({held}).", param_hint="--which")
 
 

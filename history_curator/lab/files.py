@@ -18,11 +18,11 @@ from history_curator.entries import write_private
 from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
 from history_curator.lab.conversations import LabConversation
-from history_curator.lab.logs import find_log_reader
+from history_curator.lab.logs import find_log_reader, read_log
 from history_curator.lab.traces import get_object
 
 MAX_BYTES = 2**31
-"""A file may unpack to so many bytes."""
+"""A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
 _ENDINGS = (".json", ".jsonl", ".ndjson")
 _MESSAGE_KEYS = ("messages", "input", "contents", "conversation", "conversation_history",
                  "history", "chat_history")  # fmt: skip
@@ -117,7 +117,7 @@ def collect_errors(problems: list[str] | None, path: str) -> Iterator[None]:
 def describe_error(error: Exception) -> str:
     """Return an error in one line, with the file and the fix where the system does not name them."""
     if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
+        return str(error).removeprefix("messages: ")
     name = "" if error.filename is None else f"{error.filename}: "
     fixes = (fix for kind, fix in _OS_FIXES.items() if isinstance(error, kind))
     fix = "" if "Fix:" in error.strerror else f" Fix: {next(fixes, 'try another path.')}"
@@ -158,7 +158,7 @@ def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
     """
     rows, layout, indent = read_rows(path, problems)
     if reader := find_log_reader(rows):
-        return _as_lines(reader(rows, set(), Path(path).name.partition(".")[0]))
+        return _as_lines(read_log(reader, rows, set(), path))
     if layout == "one" and isinstance(rows[0], Mapping) and not _is_message(rows[0]):
         return ConversationFile([_read_holder(rows[0], path)], rows, "one", indent)
     if not rows or any(map(_is_message, rows)):
@@ -218,9 +218,12 @@ def read_text(path: str) -> str:
     raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise ConversionError(f"{path} holds more than {MAX_BYTES:,} bytes.", fix="split it.")
+            most = min(MAX_BYTES, max(2**26, 100 * len(raw)))
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
+            if len(raw) > most:
+                raise ConversionError(
+                    f"{path} unpacks to more than {most:,} bytes.", fix="split it."
+                )
         return raw.decode("utf-8-sig")
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise ConversionError(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from history_curator.errors import ConversionError
 from history_curator.formats import RESPONSE_ITEMS
 from history_curator.lab.conversations import LabConversation, LoggedCall
 from history_curator.lab.traces import (
@@ -39,6 +41,21 @@ def find_log_reader(rows: Sequence[Any]) -> Reader | None:
         (is_observation, lambda rows, *given: read_requests(observation_requests(rows), *given)),
     )
     return next((reader for is_its_row, reader in known if any(map(is_its_row, head))), None)
+
+
+def read_log(
+    reader: Reader, rows: Sequence[Any], counted: set[str], path: str
+) -> list[LabConversation]:
+    """Return the conversations of a log.
+
+    Raises:
+        ConversionError: naming the file, where a field has a form that no such log has.
+    """
+    try:
+        return reader(rows, counted, Path(path).name.partition(".")[0])
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        problem = f"{path}: a field has a form that is not known ({error})."
+        raise ConversionError(problem, fix="leave the file out.") from error
 
 
 def _is_claude_code(row: Row) -> bool:
@@ -172,7 +189,7 @@ def _add_chatgpt_message(talk: LabConversation, message: dict[str, Any]) -> None
     role, time = author.get("role"), parse_time(message.get("create_time"))
     last = talk.messages[-1] if talk.messages else {}
     if role == "assistant" and message.get("recipient", "all") != "all":
-        call = chat_call(message.get("id"), message["recipient"], text)
+        call = chat_call(message.get("id"), message["recipient"], {"input": text})
         talk.add_message({"role": "assistant", "content": "", "tool_calls": [call]}, time)
     elif role == "tool" and last.get("tool_calls"):
         call_id = last["tool_calls"][0]["id"]
@@ -208,7 +225,7 @@ def read_requests(rows: Iterable[Any], counted: set[str], name: str) -> list[Lab
         _add_sent(session, sent, last_sent.get(key, []), time)
         last_sent[key] = sent or last_sent.get(key, [])
         session.is_side = session.is_side or bool(row.get("side"))
-        session.tools = row.get("tools") or session.tools
+        session.tools = list(row.get("tools") or ()) or session.tools
         frame = None
         if "tools" in row or "system" in row:
             frame = json.dumps([row.get("tools"), row.get("system")], sort_keys=True, default=str)

@@ -177,6 +177,31 @@ class TestExplainAndReport:
         assert "--which" in done.output
         assert "number 7" in done.output
 
+    def test_several_conversations_are_said_and_chosen_with_which(self, tmp_path: Path) -> None:
+        rows = [{"id": name, "messages": [user(f"hi {name}")]} for name in ("one", "two", "three")]
+        for number, row in enumerate(rows):
+            (tmp_path / f"{number}.json").write_text(json.dumps(row), encoding="utf-8")
+        (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:1]))
+        done = run("explain", tmp_path)
+        assert "holds 4 conversations; this is number 0. Choose with --which: 0 one" in done.stderr
+        assert "hi two" in run("explain", tmp_path, "--which", "1").output
+
+    def test_messages_have_the_numbers_of_the_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        calls = [{"type": "tool_use", "id": f"c{n}", "name": "f", "input": {}} for n in (1, 2)]
+        results = [{"type": "tool_result", "tool_use_id": f"c{n}", "content": "r"} for n in (1, 2)]
+        path = tmp_path / "talk.json"
+        said = [user("go"), {"role": "assistant", "content": calls},
+                {"role": "user", "content": results}, assistant("done"), user("")]  # fmt: skip
+        path.write_text(json.dumps(said), encoding="utf-8")
+        lines = run("explain", path).output.splitlines()
+        assert max(map(len, lines)) <= 80
+        numbers = [line.split()[0] for line in lines[2:] if line[:2].strip().isdigit()]
+        assert numbers == ["0", "1", "2", "2", "3", "4"]
+        assert " 4 " in run("check", path).output
+
 
 class TestCount:
     def test_it_counts_as_the_library_does(self, talk: Path) -> None:
@@ -292,7 +317,7 @@ class TestTheCommandItself:
     def test_a_missing_file_is_named_without_a_number(self) -> None:
         done = run("count", "nowhere.json")
         assert done.exit_code == 2
-        assert "error: nowhere.json: No such file or directory." in done.stderr
+        assert "error: nowhere.json: No such file or directory. Fix: check the path." in done.stderr
 
     def test_json_nested_too_deeply_is_named_in_one_line(self, tmp_path: Path) -> None:
         path = tmp_path / "deep.json"

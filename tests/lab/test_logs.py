@@ -1,0 +1,144 @@
+"""Conversations in the files that other programs write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator import check_conversation
+from history_curator.lab import LabConversation, load_conversations
+from tests.doctor.logs import ClaudeCode, call, usage
+from tests.support.messages import assistant, user
+
+SAID = [user("weather in Oslo?"), assistant("rain")]
+
+
+def codex() -> list[Any]:
+    """A session of Codex, as its rollout files have it."""
+
+    def line(kind: str, **payload: Any) -> Any:
+        return {"timestamp": "2026-01-05T09:00:00Z", "type": kind, "payload": payload}
+
+    def spent(read: int, whole: int) -> Any:
+        counts = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": 9}
+        return line("event_msg", type="token_count", info={"last_token_usage": counts})
+
+    return [
+        line("session_meta", id="s1", cwd="/work"),
+        line("turn_context", model="gpt-5.5"),
+        line("response_item", type="message", role="user",
+             content=[{"type": "input_text", "text": "weather in Oslo?"}]),
+        line("event_msg", type="token_count", info=None),
+        line("response_item", type="reasoning", summary=[], encrypted_content="x"),
+        line("response_item", type="function_call", name="weather", call_id="c1",
+             arguments='{"city": "Oslo"}'),
+        spent(0, 5_000),
+        line("response_item", type="function_call_output", call_id="c1", output="rain"),
+        line("response_item", type="message", role="assistant",
+             content=[{"type": "output_text", "text": "rain"}]),
+        spent(4_900, 5_100),
+    ]  # fmt: skip
+
+
+def chatgpt() -> list[Any]:
+    """An export with a branch that was left, a call of a tool, and a hidden system message."""
+
+    def node(parent: str | None, role: str, text: str, **more: Any) -> Any:
+        message = {"id": text[:4], "author": {"role": role}, "create_time": 1767603600.0,
+                   "content": {"content_type": "text", "parts": [text]}, **more}  # fmt: skip
+        return {"parent": parent, "message": message}
+
+    mapping = {
+        "root": {"parent": None, "message": None},
+        "s": node("root", "system", ""),
+        "q": node("s", "user", "weather in Oslo?"),
+        "left": node("q", "assistant", "snow"),
+        "c": node("q", "assistant", "search('Oslo')", recipient="browser"),
+        "r": node("c", "tool", "it rains"),
+        "a": node("r", "assistant", "rain"),
+    }
+    return [{"title": "Weather", "current_node": "a", "mapping": mapping}]
+
+
+def langfuse() -> dict[str, Any]:
+    """A page of observations, as the API returns it: the span of an agent, two generations."""
+
+    def generation(number: int, sent: Any, answer: Any) -> Any:
+        counts = {"input": 100, "input_cached_tokens": 900, "output": 7, "total": 1_007}
+        return {"id": f"g{number}", "traceId": "t", "type": "GENERATION", "model": "gpt-5.5",
+                "startTime": f"2026-01-05T09:00:0{number}Z", "input": sent, "output": answer,
+                "usageDetails": counts}  # fmt: skip
+
+    again = [*SAID, user("and now?")]
+    return {"data": [generation(2, json.dumps(again), "sun"),
+                     {"id": "x", "traceId": "t", "type": "SPAN", "input": None},
+                     generation(1, {"messages": SAID[:1]}, SAID[1])]}  # fmt: skip
+
+
+def claude_code() -> list[Any]:
+    talk = ClaudeCode().user("weather in Oslo?")
+    talk.answer("m1", call("c1", "weather", city="Oslo"), used=usage(write=5_000))
+    return talk.result("c1", "it rains").answer("m2", used=usage(read=5_000, write=90)).lines
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "m", **fields}
+
+
+def read(folder: Path, value: Any) -> list[LabConversation]:
+    path = folder / "file.json"
+    rows = value if isinstance(value, list) else [value]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_conversations(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "roles", "requests"),
+    [
+        (claude_code(), ["user", "assistant", "tool", "assistant"], 2),
+        (codex(), ["user", "assistant", "tool", "assistant"], 2),
+        (chatgpt(), ["user", "assistant", "tool", "assistant"], 0),
+        (langfuse(), ["user", "assistant", "user", "assistant"], 2),
+        (body(messages=SAID, system="be kind"), ["system", "user", "assistant"], 0),
+        (body(input=SAID, instructions="be kind"), ["system", "user", "assistant"], 0),
+        (body(contents=[{"role": "user", "parts": [{"text": "hi"}]}]), ["user"], 0),
+    ],
+    ids=["claude code", "codex", "chatgpt", "langfuse", "anthropic body", "openai body", "gemini"],
+)
+def test_what_people_have_is_read_as_a_conversation(
+    tmp_path: Path, value: Any, roles: list[str], requests: int
+) -> None:
+    (talk,) = read(tmp_path, value)
+    assert [entry.role.value for entry in talk.entries] == roles
+    assert len(talk.requests) == requests
+    assert check_conversation(talk.messages, tail="history") == []
+
+
+def test_the_cached_part_of_codex_and_langfuse_is_part_of_the_input(tmp_path: Path) -> None:
+    (first,) = read(tmp_path, codex())
+    assert [(c.usage.input, c.usage.cache_read) for c in first.requests] == [
+        (5_000, 0), (5_100, 4_900)]  # fmt: skip
+    (second,) = read(tmp_path, langfuse())
+    assert {(c.usage.input, c.usage.cache_read) for c in second.requests} == {(1_000, 900)}
+
+
+def test_a_broken_file_is_listed_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "good.json").write_text(json.dumps(SAID))
+    (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
+    (tmp_path / "cut.jsonl").write_text(json.dumps({"messages": SAID}) + '\n{"messag')
+    (tmp_path / "odd.json").write_text(json.dumps([user("hi"), {"role": "wizard"}]))
+    (tmp_path / "claude.json").write_text(json.dumps({"uuid": 1, "sessionId": 2, "type": "user",
+                                                      "message": {"content": 5}}))  # fmt: skip
+    problems: list[str] = []
+    found = load_conversations(tmp_path, problems=problems)
+    assert [each.id.rpartition("/")[2] for each in found] == ["cut.jsonl#0", "good.json"]
+    for name, reason in (
+        ("latin", "UTF-8"),
+        ("cut", "line 2"),
+        ("odd", "wizard"),
+        ("claude", "an int"),
+    ):
+        assert [line for line in problems if f"{name}.json" in line and reason in line], problems
