@@ -14,13 +14,17 @@ from history_curator.formats.anthropic import (
     provider_message_to_entry,
 )
 from history_curator.formats.base import (
+    UNMARKED,
     MessageFormat,
     MessageGroup,
+    as_mapping,
     copy_value,
     count_untouched,
     freeze,
+    mark_of,
     type_of,
     unreadable,
+    without_mark,
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import (
@@ -47,11 +51,35 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "ANONYMOUS", "MAX_DEPTH", "RESPONSE_ITEMS", "ROLES", "BedrockFormat", "DictFormat",
-    "GeminiFormat", "MessageFormat", "MessageGroup", "ResponsesFormat", "arguments_text",
-    "copy_value", "count_trailing_reasoning", "count_untouched", "entry_to_provider_message",
-    "find_format", "freeze", "image_size", "item_ids", "join_text", "mend_fields", "parse_json",
-    "parse_object", "provider_message_to_entry", "read_part", "update_text", "write_part",
+    "ANONYMOUS",
+    "MAX_DEPTH",
+    "RESPONSE_ITEMS",
+    "ROLES",
+    "UNMARKED",
+    "BedrockFormat",
+    "DictFormat",
+    "GeminiFormat",
+    "MessageFormat",
+    "MessageGroup",
+    "ResponsesFormat",
+    "arguments_text",
+    "copy_value",
+    "count_trailing_reasoning",
+    "count_untouched",
+    "entry_to_provider_message",
+    "find_format",
+    "freeze",
+    "image_size",
+    "item_ids",
+    "join_text",
+    "mend_fields",
+    "parse_json",
+    "parse_object",
+    "provider_message_to_entry",
+    "read_part",
+    "update_text",
+    "without_mark",
+    "write_part",
 ]  # fmt: skip
 
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
@@ -230,17 +258,12 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
             untyped = True
         elif found is not None:
             return found
-    if not untyped:
-        return "dicts"
-    has_text = any(
-        isinstance(message, Mapping)
-        and isinstance(message.get("content"), str)
-        and message.get("role") != "system"
-        for message in messages
-    )
-    others = ("openai", "openai-responses", "anthropic", "mistral")
-    is_other = provider in others or (has_text and provider != "bedrock")
-    return "dicts" if is_other else "bedrock"
+    texts = [each for each in messages if isinstance(as_mapping(each).get("content"), str)]
+    if provider == "bedrock":
+        return "bedrock" if untyped or not texts else "dicts"
+    is_other = provider in ("openai", "openai-responses", "anthropic", "mistral")
+    is_other = is_other or any(each.get("role") != "system" for each in texts)
+    return "bedrock" if untyped and not is_other else "dicts"
 
 
 def _format_of_message(message: Any) -> str | None:
@@ -309,6 +332,30 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
         return None
     extra = entry.tool_calls[0].extra or {}
     return next((wire for wire in _OBJECTS if wire in extra), "chat")
+
+
+def thinks_late(entry: ConversationEntry) -> bool:
+    """Return whether text stands before the thinking of an answer of Anthropic that has calls.
+
+    An edited answer is written with its thinking first.
+    """
+    if not (entry.reasoning and entry.tool_calls) or entry.original is not None:
+        return False
+    blocks = entry.source.get("content") if isinstance(entry.source, Mapping) else None
+    kinds = [type_of(block) or next(iter(block), "") for block in blocks or () if block]
+    thoughts = [kind in ("thinking", "redacted_thinking", "reasoningContent") for kind in kinds]
+    return any(thoughts) and not thoughts[0]
+
+
+def find_cache_marks(entry: ConversationEntry) -> list[str]:
+    """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
+    blocks = [part.raw for part in entry.parts or ()]
+    blocks += [(call.extra or {}).get("anthropic") for call in entry.tool_calls or ()]
+    if entry.role is MessageRole.TOOL and entry.span and UNMARKED not in (entry.metadata or ()):
+        format = _FORMATS["bedrock" if wire_of(entry) == "bedrock" else "dicts"]
+        blocks += format.own_blocks(entry.root)  # type: ignore[attr-defined]
+    marks = [mark_of(block) for block in blocks]
+    return ["1h" if mark.get("ttl") == "1h" else "5m" for mark in marks if mark]
 
 
 def has_object_arguments(call: ToolCall) -> bool:

@@ -73,18 +73,18 @@ class DictFormat(PlainMessages, BlockFormat):
         return super().read_message(message, reading)
 
     def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        return read_role(message, reading)
+        role = read_role(message, reading)
+        if role is _TOOL and "tool_result" in map(type_of, message["content"]):
+            reading.note_repair(f"role: {message['role']!r} is read as user: results are blocks")
+            return MessageRole.USER
+        return role
 
     def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
-        """Return the blocks of a message; those of results are read apart, and not noted here."""
         given = message["content"]
         if isinstance(given, str):
             return ()
         return [
-            block
-            if self._kind_of(block) == "result"
-            else reading.clean_value(block, f"content[{place}]")
-            for place, block in enumerate(given)
+            reading.clean_value(block, f"content[{place}]") for place, block in enumerate(given)
         ]
 
     def _read_group(
@@ -105,6 +105,7 @@ class DictFormat(PlainMessages, BlockFormat):
             sequence=reading.index,
             source=message,
             metadata={key: value for key, value in message.items() if key not in _KEYS} or None,
+            repairs=reading.note,
             **{**fields, "span": fields["span"] or (0, 1)},
         )
 
@@ -177,8 +178,6 @@ class DictFormat(PlainMessages, BlockFormat):
     def _read_result(
         self, block: Mapping[str, Any], reading: Reading, field: str
     ) -> dict[str, Any]:
-        reading = Reading(reading.index)
-        block = reading.clean_value(block, field)
         content, parts = block.get("content"), None
         if isinstance(content, (list, tuple)):
             parts = tuple(
@@ -193,7 +192,6 @@ class DictFormat(PlainMessages, BlockFormat):
             "parts": parts,
             "tool_call_id": None if call_id is None else reading.text_of(call_id, field),
             "status": "error" if block.get("is_error") else None,
-            "repairs": reading.note,
         }
 
     def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
@@ -217,18 +215,16 @@ class DictFormat(PlainMessages, BlockFormat):
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
         root = entry.root
-        own = (
-            Reading().clean_value(recorded, "content") if type_of(recorded) == "tool_result" else {}
-        )
+        own = recorded if type_of(recorded) == "tool_result" else {}
         block = {**own, "type": "tool_result", "tool_use_id": entry.tool_call_id}
         is_edited = entry.content != root.content or entry.parts != root.parts
         if is_edited or root.repairs is not None or "content" not in own:
             block["content"] = entry.content or ""
             if entry.parts is not None:
                 block["content"] = [write_part(part) for part in update_text(entry)]
-        if entry.status == "error":
-            block["is_error"] = True
-        return block
+        if entry.status != root.status:
+            block.pop("is_error", None)
+        return block | {"is_error": True} if entry.status == "error" else block
 
 
 def _is_in_blocks(entry: ConversationEntry, *, prefer: bool) -> bool:

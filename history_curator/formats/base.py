@@ -126,7 +126,7 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
     """
     kind = value.__class__
     if kind is str or value is None:
-        return value
+        return value  # type: ignore[no-any-return]
     if depth > MAX_DEPTH:
         raise too_deep()
     if isinstance(value, Mapping):
@@ -292,6 +292,24 @@ def type_of(block: Any) -> str:
     """Return the type that a block or an item names, an empty text where it names none."""
     kind = block.get("type") if isinstance(block, Mapping) else None
     return kind if isinstance(kind, str) else ""
+
+
+UNMARKED = "unmarked"
+"""Says in the metadata of a result that its block is written without its cache mark."""
+
+
+def mark_of(block: Any) -> Mapping[str, Any]:
+    """Return the cache mark of a block of Anthropic, or a cache point of Bedrock; else nothing."""
+    block = as_mapping(block)
+    return as_mapping(block.get("cache_control", block.get("cachePoint")))
+
+
+def without_mark(block: Any) -> Any:
+    """Return a block without its cache mark; None for one that is nothing else."""
+    if not mark_of(block):
+        return block
+    rest = {key: block[key] for key in block if key not in ("cache_control", "cachePoint")}
+    return rest or None
 
 
 def _as_json(value: Any, depth: int, index: int, field: str) -> Any:

@@ -8,11 +8,13 @@ from typing import Any, ClassVar, Literal
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
 from history_curator.formats.base import (
+    UNMARKED,
     MappingFormat,
     Reading,
     as_mapping,
     copy_value,
     count_untouched,
+    without_mark,
 )
 from history_curator.formats.blocks import Slots, entry_fields, restore_order, write_part
 
@@ -33,7 +35,8 @@ class BlockFormat(MappingFormat):
     """The key under which a message keeps its blocks."""
     roles: ClassVar[Mapping[str, MessageRole]]
     """The names this format has for our roles; the first of each is the one that is written."""
-    default_role: str | None = None
+    thinks_first: bool = True
+    """Whether the thinking of a message with calls has to stand before its text."""
 
     def _kind_of(self, block: Any) -> BlockKind:
         raise NotImplementedError
@@ -89,7 +92,7 @@ class BlockFormat(MappingFormat):
             fix = f"put it into a block of the {self.key} of a user message."
             problem = "a tool result has no message of its own in this format."
             raise reading.error(problem, "tool_call_id", fix)
-        given = message.get("role", self.default_role)
+        given = message.get("role")
         role = self.roles.get(given) if isinstance(given, str) else None
         if role is None:
             problem = f"unknown role: {name_value(given)}." if given else "the message has no role."
@@ -160,7 +163,7 @@ class BlockFormat(MappingFormat):
                 groups[-1][2].append(block)
         return groups
 
-    def _own_blocks(self, root: ConversationEntry) -> Sequence[Any]:
+    def own_blocks(self, root: ConversationEntry) -> Sequence[Any]:
         """Return the blocks an entry was read from."""
         source = as_mapping(root.source)
         if not isinstance(source.get(self.key), (str, list, tuple)):
@@ -186,7 +189,7 @@ class BlockFormat(MappingFormat):
 
     def _write_blocks(self, entry: ConversationEntry, *, calls: bool = True) -> list[Any]:
         """Write an entry into the blocks it was read from."""
-        own, reads_calls = self._own_blocks(entry.root), entry.root.role is _ASSISTANT
+        own, reads_calls = self.own_blocks(entry.root), entry.root.role is _ASSISTANT
         recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
         write = {
             "part": self._write_part,
@@ -197,6 +200,8 @@ class BlockFormat(MappingFormat):
         }
         of_entry = entry.tool_calls if calls and entry.role is _ASSISTANT else None
         ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
+        if of_entry and self.thinks_first and ordered and ordered[0][0] == "part":
+            ordered.sort(key=lambda slot: slot[0] != "reasoning")
         return [write[kind](item) for kind, item, _ in ordered]
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
@@ -234,12 +239,12 @@ class BlockFormat(MappingFormat):
     ) -> list[Any]:
         blocks: list[Any] = []
         for result in results:
-            own = self._own_blocks(result.root) if result.root.role is _TOOL else ()
+            own = self.own_blocks(result.root) if result.root.role is _TOOL else ()
             call = calls.get(result.tool_call_id or "")
-            blocks += [
-                self._write_result(result, as_mapping(own[0] if own else {}), call),
-                *own[1:],
-            ]
+            own = [self._write_result(result, as_mapping(own[0] if own else {}), call), *own[1:]]
+            if UNMARKED in (result.metadata or ()):
+                own = [block for block in map(without_mark, own) if block is not None]
+            blocks += own
         return blocks
 
     def _write_entry(self, entry: ConversationEntry) -> dict[str, Any]:

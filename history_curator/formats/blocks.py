@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,9 @@ from history_curator.entries import (
 )
 from history_curator.formats.base import Reading, as_text, type_of
 
+_HEAD = 64 * 1024
+_MAX_SIDE = 65_535
+_logger = logging.getLogger(__name__)
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {
     "image": "image",
@@ -192,22 +196,32 @@ def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return inline_size(holder[start : start + _HEAD])
 
 
-_HEAD = 64 * 1024
-
-
 def inline_size(data: Any) -> tuple[int | None, int | None]:
-    """Return width and height of an image given as bytes, or as base64 text."""
+    """Return width and height of an image given as bytes, or as base64 text.
+
+    Both are None where the header cannot be read: the image is sent, and its tokens are estimated.
+    """
     if not isinstance(data, (str, bytes)) or not data:
         return None, None
     head = data[:_HEAD]
-    if isinstance(head, str):
-        try:
-            head = b64decode(head + "=" * (-len(head) % 4))
-        except (Base64Error, ValueError):
-            return None, None
-    if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
+    try:
+        size = _read_size(
+            b64decode(head + "=" * (-len(head) % 4)) if isinstance(head, str) else head
+        )
+    except (Base64Error, ValueError):
+        size = None
+    if head[:4] == b"RIFF":  # WebP, whose header is not read
+        return None, None
+    if size is None or not 0 < min(size) <= max(size) <= _MAX_SIDE:
+        _logger.warning("An image has a header that cannot be read; its tokens are estimated.")
+        return None, None
+    return size
+
+
+def _read_size(head: bytes) -> tuple[int, int] | None:
+    if head[:8] == b"\x89PNG\r\n\x1a\n":
         return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-    if head[:4] == b"GIF8" and len(head) >= 10:
+    if head[:4] == b"GIF8":
         return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
     place = 2 if head[:2] == b"\xff\xd8" else len(head)
     while place + 9 < len(head) and head[place] == 0xFF:  # the segments of a JPEG
@@ -216,4 +230,4 @@ def inline_size(data: Any) -> tuple[int | None, int | None]:
             height = int.from_bytes(head[place + 5 : place + 7], "big")
             return int.from_bytes(head[place + 7 : place + 9], "big"), height
         place += 2 + int.from_bytes(head[place + 2 : place + 4], "big")
-    return None, None
+    return None

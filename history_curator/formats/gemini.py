@@ -41,7 +41,7 @@ class GeminiFormat(BlockFormat):
 
     name = "gemini"
     key = "parts"
-    default_role = "user"
+    thinks_first = False
     roles: ClassVar[Mapping[str, MessageRole]] = {
         "user": MessageRole.USER,
         "model": MessageRole.ASSISTANT,
@@ -55,6 +55,14 @@ class GeminiFormat(BlockFormat):
         if _find_key(block, _RESULT):
             return "result"
         return "reasoning" if block.get("thought") is True else "part"
+
+    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
+        given, parts = message.get("role"), message.get("parts")
+        has_call = any(_find_key(as_mapping(part), _CALL) for part in parts or ())
+        if has_call and given in (None, "user", "function"):
+            reading.note_repair(f"role: {given!r} is read as model, which alone calls functions")
+            return MessageRole.ASSISTANT
+        return super()._read_role({**message, "role": "user" if given is None else given}, reading)
 
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         key = _find_key(block, _CALL) or _CALL[0]
@@ -92,7 +100,7 @@ class GeminiFormat(BlockFormat):
             "content": text,
             "parts": (*said, *media) if media else None,
             "tool_call_id": call_id,
-            "tool_name": name or None,
+            "tool_name": name,
             "status": "error" if only == "error" else None,
         }
 

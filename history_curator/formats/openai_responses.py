@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 from typing import Any
@@ -29,11 +29,12 @@ from history_curator.formats.blocks import (
     write_part,
 )
 from history_curator.formats.json_text import free_input
-from history_curator.formats.openai_chat import ROLES, build_entry, is_sent, read_role
+from history_curator.formats.openai_chat import ROLES, build_entry, read_role
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that ask for a call, and the field with its arguments. Calls of other kinds are not read."""
 _OUTPUTS = frozenset(f"{name}_output" for name in _CALLS)
+_IDS_OF_CALLS = {"function_call": "fc", "custom_tool_call": "ctc", "web_search_call": "ws"}
 _SCREENSHOT = "computer_call_output"
 RESPONSE_ITEMS = frozenset(
     (*_CALLS, *_OUTPUTS, "reasoning", "compaction", "web_search_call", "computer_call", _SCREENSHOT)
@@ -44,8 +45,22 @@ RESPONSE_BLOCKS = frozenset(("input_text", "output_text", "input_image", "input_
 ANONYMOUS = "anonymous"
 """Says in the metadata of an answer that its items are written without their ids."""
 _MESSAGE_KEYS = frozenset(("type", "role", "content", "id", "status", "phase"))
+_CALL_KEYS = frozenset(("type", "id", "call_id", "name", "status", "namespace", "caller"))
+_KEYS = {
+    "function_call": _CALL_KEYS | {"arguments"},
+    "custom_tool_call": _CALL_KEYS | {"input"},
+    "function_call_output": _CALL_KEYS | {"output"},
+    "custom_tool_call_output": _CALL_KEYS | {"output"},
+    "reasoning": frozenset(("type", "id", "summary", "content", "encrypted_content", "status")),
+    "": _MESSAGE_KEYS,
+    "message": _MESSAGE_KEYS,
+}
+"""The fields that an item may have, by its type: add a new field here."""
+_ID_PREFIXES = {"message": "msg", "": "msg", "reasoning": "rs", **_IDS_OF_CALLS}
+"""What the provider's own ids begin with, by the type of their item."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _TOKENS_OF_A_SCREENSHOT = 1_500
+_MAX_ID = 64
 
 
 class ResponsesFormat(MappingFormat):
@@ -89,7 +104,8 @@ class ResponsesFormat(MappingFormat):
         if not isinstance(items[0], Mapping):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-        items = [reading.clean_value(item, type_of(item) or "item") for item in items]
+        unknown = {key: item[key] for item in items for key in item if key not in _keys_of(item)}
+        items = [_clean_item(item, reading) for item in items]
         item, kind = items[0], type_of(items[0])
         if _is_of_answer(item) or kind == "compaction":
             entry = _read_answer(items, reading)
@@ -105,7 +121,8 @@ class ResponsesFormat(MappingFormat):
                 raise reading.error("a tool result has no role in this format.", "role", fix)
             content, parts = _read_content(item.get("content"), reading, "content")
             entry = build_entry(item, role, reading, content, parts=parts, known=_MESSAGE_KEYS)
-        return (replace(entry, source=message),)
+        is_pinned = entry.pinned or bool(unknown.get("pinned"))
+        return (replace(entry, source=message, metadata=unknown or None, pinned=is_pinned),)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return items; untouched ones are the same objects."""
@@ -131,22 +148,40 @@ def _is_of_answer(item: Any) -> bool:
     """Whether an item is something the model put out, or goes with it unread."""
     if not isinstance(item, Mapping):
         return False
-    if "role" in item:
-        role = item["role"]
+    if type_of(item) in ("", "message"):
+        role = item.get("role")
         return isinstance(role, str) and ROLES.get(role.strip().lower()) is _ASSISTANT
-    return type_of(item) not in ("", "compaction", "message", *_OUTPUTS)
+    return type_of(item) not in ("compaction", *_OUTPUTS)
+
+
+def _keys_of(item: Mapping[str, Any]) -> Collection[str]:
+    """Return the fields that an item may have; one that is passed on unread may have any."""
+    return _KEYS.get(type_of(item), item)
+
+
+def _clean_item(item: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return an item as JSON can carry it, without fields that it cannot have."""
+    known = _keys_of(item)
+    clean: dict[str, Any] = reading.clean_value(
+        {key: item[key] for key in item if key in known}, type_of(item) or "item"
+    )
+    return clean
 
 
 def _read_content(
-    given: Any, reading: Reading, field: str
+    given: Any, reading: Reading, field: str, kind: str = "input_text"
 ) -> tuple[str | None, tuple[ContentPart, ...] | None]:
     if isinstance(given, str):
         return given, None
     reading.require(given, (list, tuple), field)
-    parts = tuple(
-        read_part(block, reading.index, f"{field}[{n}]", reading) for n, block in enumerate(given)
-    )
-    return join_text(parts), parts
+    parts = []
+    for place, block in enumerate(given):
+        where, of_kind = f"{field}[{place}]", block
+        if type_of(block) in {"text", "input_text", "output_text"} - {kind}:
+            reading.note_repair(f"{where}: {block['type']} where {kind} has to be")
+            of_kind = {**block, "type": kind}
+        parts.append(read_part(of_kind, reading.index, where, reading))
+    return join_text(parts), tuple(parts)
 
 
 def _write_content(entry: ConversationEntry) -> Any:
@@ -165,15 +200,10 @@ def _write_block(part: ContentPart, kind: str) -> Any:
     return write_part(part, new | {"annotations": []} if kind == "output_text" else new)
 
 
-def _known_fields(item: Mapping[str, Any], entry: ConversationEntry) -> dict[str, Any]:
-    return {key: item[key] for key in item if is_sent(key, entry, _MESSAGE_KEYS)}
-
-
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
-    source = Reading().clean_value(as_mapping(entry.root.source), "item")
-    is_developer = entry.role_name == "developer"
-    role = "developer" if is_developer else entry.role.value
-    return {**_known_fields(source, entry), "role": role, "content": _write_content(entry)}
+    source = _clean_item(as_mapping(entry.root.source), Reading())
+    role = "developer" if entry.role_name == "developer" else entry.role.value
+    return {**source, "role": role, "content": _write_content(entry)}
 
 
 # Calls and their outputs.
@@ -227,11 +257,13 @@ def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry
 
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
-    source = Reading().clean_value(as_mapping(entry.root.source), "item")
+    source = _clean_item(as_mapping(entry.root.source), Reading())
     kind = type_of(source) if call is None else f"{_kind_of(call)}_output"
     kind = kind if kind in _OUTPUTS else "function_call_output"
     own = source if type_of(source) == kind else {}
     item = {**own, "type": kind, "call_id": entry.tool_call_id}
+    if "name" in item:
+        item["name"] = entry.tool_name
     root = entry.root
     is_edited = (entry.content, entry.parts) != (root.content, root.parts)
     if is_edited or root.repairs is not None or "output" not in item:
@@ -246,14 +278,11 @@ def _read_answer(items: Sequence[Any], reading: Reading) -> ConversationEntry:
     fields = entry_fields([slot for item in items for slot in _read_item(item, reading)])
     if len(items) == 1 and isinstance(items[0].get("content"), str):
         fields |= {"content": items[0]["content"], "parts": None}
-    messages = [item for item in items if "role" in item]
-    metadata = {k: item[k] for item in messages for k in item if k not in _MESSAGE_KEYS}
     fields["parts"] = fields["parts"] or None
     is_barrier = type_of(items[0]) == "compaction"
     return ConversationEntry(
         _ASSISTANT,
         sequence=reading.index,
-        metadata=metadata or None,
         pinned=is_barrier,
         barrier=is_barrier,
         repairs=reading.note,
@@ -263,9 +292,9 @@ def _read_answer(items: Sequence[Any], reading: Reading) -> ConversationEntry:
 
 def _read_item(item: Mapping[str, Any], reading: Reading) -> Slots:
     kind = type_of(item)
-    if "role" in item:
+    if kind in ("", "message"):
         read_role(item, reading)
-        text, parts = _read_content(item.get("content"), reading, "content")
+        text, parts = _read_content(item.get("content"), reading, "content", "output_text")
         if parts is None:
             return [("part", ContentPart("text", text, text))]
         if any(part.kind != "text" for part in parts):
@@ -297,7 +326,7 @@ def _items_of(entry: ConversationEntry) -> list[Mapping[str, Any]]:
     """Return the items an answer was read from, as JSON can carry them."""
     source = entry.root.source
     items = source if source.__class__ is MessageGroup else (source,)
-    return [Reading().clean_value(item, "item") for item in items if isinstance(item, Mapping)]
+    return [_clean_item(item, Reading()) for item in items if isinstance(item, Mapping)]
 
 
 def _is_anonymous(entry: ConversationEntry, items: Sequence[Any]) -> bool:
@@ -339,7 +368,7 @@ def _write_answer(entry: ConversationEntry) -> list[Any]:
             place = home if home is not None else current if is_message else first
             if not is_message or place != current:
                 source = items[place] if place is not None else {}
-                message = {**_known_fields(source, entry), "role": "assistant", "content": []}
+                message = {**source, "role": "assistant", "content": []}
                 if anonymous or place in used:
                     message.pop("id", None)
                     message.pop("status", None)
@@ -370,8 +399,8 @@ def count_trailing_reasoning(entry: ConversationEntry) -> int:
     return sum(1 for _ in takewhile(lambda slot: slot[0] == "reasoning", reversed(ordered)))
 
 
-def item_ids(entry: ConversationEntry) -> list[str]:
-    """Return the ids of the items that an answer is written with."""
+def item_ids(entry: ConversationEntry) -> list[tuple[str, bool]]:
+    """Return the ids of the items that an answer is written with, and whether each may be one."""
     items = _items_of(entry)
     if ANONYMOUS in (entry.metadata or ()) or not any(map(type_of, items)):
         return []
@@ -380,4 +409,8 @@ def item_ids(entry: ConversationEntry) -> list[str]:
     raws += [(call.extra or {}).get("responses") for call in entry.tool_calls or ()]
     if not _is_anonymous(entry, items):
         raws += [item for item in items if "role" in item]
-    return [name for raw in raws if isinstance(name := as_mapping(raw).get("id"), str)]
+    return [
+        (name, name.startswith(_ID_PREFIXES.get(type_of(raw), "")) and len(name) <= _MAX_ID)
+        for raw in raws
+        if isinstance(name := as_mapping(raw).get("id"), str)
+    ]

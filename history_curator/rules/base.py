@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
-from history_curator.formats import MessageGroup, is_answered_in_kind
+from history_curator.formats import MessageGroup, find_cache_marks, is_answered_in_kind
 
 SYSTEM, USER = MessageRole.SYSTEM, MessageRole.USER
 ASSISTANT, TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -194,6 +194,8 @@ def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
     for entry in entries:
         role, parts = entry.role, entry.parts
         if not is_valid(entry) or (parts is not None and any(p.kind != "text" for p in parts)):
+            return False
+        if (parts or entry.span) and find_cache_marks(entry):
             return False
         if role is TOOL:
             if not waiting or not _is_plain_answer(waiting.pop(), entry):

@@ -1,13 +1,24 @@
-"""P10 to P12: no blank, malformed or unencodable text; images where they are allowed."""
+"""P10 to P12, P14 and P15: texts, fields, images, cache marks and names of documents."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import logging
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole
-from history_curator.formats import ANONYMOUS, MessageGroup, mend_fields, wire_of
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.formats import (
+    ANONYMOUS,
+    UNMARKED,
+    MessageGroup,
+    find_cache_marks,
+    mend_fields,
+    wire_of,
+    without_mark,
+)
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -22,11 +33,12 @@ from history_curator.rules.base import (
     join_part_texts,
 )
 
+_logger = logging.getLogger(__name__)
 EMPTY = "(empty)"
-_MAX_CALLS = 128
+_FAILED = "[The tool reported an error.]"
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MEDIA = {"image", "audio", "video", "file"}
-_NOTED = ("merged", ANONYMOUS)  # metadata that rules write
+_NOTED = ("merged", ANONYMOUS, UNMARKED)  # metadata that rules write
 
 
 @dataclass(frozen=True)
@@ -88,15 +100,14 @@ def _says_nothing(entry: ConversationEntry) -> bool:
 
 @dataclass(frozen=True)
 class MessagesAreWellFormed(Rule):
-    """No empty or misplaced ``tool_calls``, no repeated call, no unknown key, not too many calls.
+    """No empty or misplaced ``tool_calls``, no call listed twice, no unknown key.
 
     OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls
     (`text_with_calls`); only OpenAI knows the role `developer`. No client can encode half a
     character, a lone surrogate.
 
-    Repair: the key is left out; a call listed twice is listed once; more than 128 calls become
-    several entries; text that may not stand beside calls comes first on its own; half a character
-    becomes U+FFFD; the role developer becomes system.
+    Repair: the key is left out; a call listed twice is listed once; text that may not stand beside
+    calls comes first on its own; half a character becomes U+FFFD; the role developer becomes system.
     """
 
     code = "P11"
@@ -108,7 +119,7 @@ class MessagesAreWellFormed(Rule):
         source, calls = entry.source, entry.tool_calls or ()
         listed = isinstance(source, Mapping) and "tool_calls" in source
         found = []
-        if any(map(is_unencodable, _texts_of(entry))):
+        if _mend_halves(entry):
             found.append("half a character (a lone surrogate), which cannot be encoded")
         if entry.repairs:
             found.append(entry.repairs)
@@ -118,13 +129,11 @@ class MessagesAreWellFormed(Rule):
             found.append("tool_calls is empty")
         elif entry.role is not ASSISTANT and (calls or listed):
             found.append(f"tool_calls on a {entry.role.value} message")
-        if len(calls) > _MAX_CALLS:
-            found.append(f"{len(calls)} calls in one message")
         if len(calls) > 1 and len(set(calls)) < len(calls):
             found.append("the same call is listed twice")
         if calls and any(map(_is_call_block, entry.parts or ())):
             found.append("a call is listed among the content blocks as well")
-        if self._is_split(entry):
+        if calls and not (self.text_with_calls or is_blank(entry.content)):
             found.append("text and calls in one message")
         if entry.metadata and (unknown := _find_unknown_keys(entry)):
             found.append(f"unknown keys: {', '.join(unknown)}")
@@ -132,61 +141,36 @@ class MessagesAreWellFormed(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out: list[ConversationEntry] = []
-        for entry in entries:
-            found = self.check_entry(entry)
-            out += self._split(self._clean(entry, "; ".join(found))) if found else (entry,)
+        for entry in super().repair(entries):
+            last = entry
+            if entry.tool_calls and not (self.text_with_calls or is_blank(entry.content)):
+                out.append(copy_edited(entry, tool_calls=None, reasoning=None))
+                last = copy_edited(entry, content=None, parts=None)
+            out.append(last)
         return out
 
-    def _is_split(self, entry: ConversationEntry) -> bool:
-        return bool(entry.tool_calls) and not (self.text_with_calls or is_blank(entry.content))
-
-    def _split(self, entry: ConversationEntry) -> Iterator[ConversationEntry]:
-        """Yield the text that may not stand beside calls, then at most 128 calls at a time."""
-        calls = entry.tool_calls or ()
-        if self._is_split(entry):
-            reason = "text and calls may not stand in one message"
-            yield copy_edited(entry, tool_calls=None, reasoning=None, reason=reason)
-            entry = copy_edited(entry, content=None, parts=None)
-        yield entry if len(calls) <= _MAX_CALLS else _with_calls(entry, 0)
-        for start in range(_MAX_CALLS, len(calls), _MAX_CALLS):
-            later = copy_edited(entry, content=None, parts=None, reasoning=None)
-            yield _with_calls(later, start)
-
-    def _clean(self, entry: ConversationEntry, reason: str) -> ConversationEntry:
-        """Return an entry without anything that does not belong there."""
+    def mend(self, entry: ConversationEntry) -> ConversationEntry:
         source, metadata, parts = entry.source, entry.metadata or {}, entry.parts
-        is_answer = entry.role is ASSISTANT
-        calls = dict.fromkeys(entry.tool_calls or ()) if is_answer else ()
+        calls = dict.fromkeys(entry.tool_calls or ()) if entry.role is ASSISTANT else ()
         if isinstance(source, Mapping):
-            unknown = {*metadata, *(() if is_answer and calls else ("tool_calls",))}
+            unknown = {*metadata, *(() if calls else ("tool_calls",))}
             if unknown & source.keys():
                 source = {key: value for key, value in source.items() if key not in unknown}
             source = mend_fields(source) if entry.repairs else source  # as it is counted
         if parts and calls:
             parts = tuple(part for part in parts if not _is_call_block(part)) or None
         is_developer = entry.role_name == "developer" and not self.developer
-        return copy_repaired(
+        cleaned = copy_repaired(
             entry,
-            entry.repairs or f"not well-formed: {reason}",
+            entry.repairs or f"not well-formed: {'; '.join(self.check_entry(entry))}",
             source=source,
             metadata={key: metadata[key] for key in _NOTED if key in metadata} or None,
             repairs=None,
             role_name=None if is_developer else entry.role_name,
-            content=_mend_text(entry.content),
-            name=_mend_text(entry.name),
-            parts=parts and tuple(_mend_field(part, "text") for part in parts),
-            tool_calls=tuple(_mend_field(call, "arguments") for call in calls) or None,
-            reasoning=entry.reasoning
-            and tuple(
-                thought if thought.raw is not None else _mend_field(thought, "text")
-                for thought in entry.reasoning
-            ),
+            parts=parts,
+            tool_calls=tuple(calls) or None,
         )
-
-
-def _with_calls(entry: ConversationEntry, start: int) -> ConversationEntry:
-    calls = (entry.tool_calls or ())[start : start + _MAX_CALLS]
-    return copy_edited(entry, tool_calls=calls)
+        return replace(cleaned, **_mend_halves(cleaned))
 
 
 def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
@@ -202,27 +186,27 @@ def _is_call_block(part: ContentPart) -> bool:
     return str(part.raw.get("type")) in _CALL_BLOCKS
 
 
-def _texts_of(entry: ConversationEntry) -> Iterator[str | None]:
-    """Yield the texts of an entry that may be edited; a thought as it was signed may not."""
-    yield entry.content
-    yield entry.name
-    for call in entry.tool_calls or ():
-        yield call.arguments
-    for thought in entry.reasoning or ():
-        if thought.raw is None:
-            yield thought.text
+def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
+    """Return the fields in which a half of a character stands, each with U+FFFD in its place."""
+    fields = ("content", "name", "parts", "tool_calls", "reasoning")
+    mended = {field: _mend_value(getattr(entry, field)) for field in fields}
+    return {field: new for field, new in mended.items() if new is not getattr(entry, field)}
 
 
-def _mend_text(text: str | None) -> str | None:
-    """Return a text with U+FFFD for each half; two halves that belong together become one."""
-    if text is None or not is_unencodable(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _mend_field(value: Any, field: str) -> Any:
-    text = getattr(value, field)
-    return replace(value, **{field: _mend_text(text)}) if is_unencodable(text) else value
+def _mend_value(value: Any) -> Any:
+    """Return a value without halves of characters; the very value where there is none."""
+    if isinstance(value, str) and is_unencodable(value):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    new: Any = value
+    if isinstance(value, (ContentPart, Reasoning)):
+        new = replace(value, text=_mend_value(value.text), raw=_mend_value(value.raw))
+    elif isinstance(value, ToolCall):
+        new = replace(value, arguments=_mend_value(value.arguments))
+    elif isinstance(value, dict):
+        new = {key: _mend_value(item) for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        new = type(value)(map(_mend_value, value))
+    return value if new == value else new
 
 
 @dataclass(frozen=True)
@@ -232,13 +216,15 @@ class ImagesFit(Rule):
     OpenAI refuses images outside the user role; Bedrock takes 20 of 8000 px; Anthropic 100 of
     8000 px, but of 2000 px beside more than 20, so that the 21st makes an old large one fatal.
 
-    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit.
+    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit. A
+    result of Anthropic that is an error and shows media says so in words instead.
 
     Args:
         max_side: pixels of the longer side.
         crowd: above this many images `crowded_side` holds instead of `max_side`.
         roles: who may show media.
         wired: also a result, in every format but Chat Completions, and any message of Gemini.
+        in_errors: whether a result of Anthropic that is an error may show media.
     """
 
     code = "P12"
@@ -249,12 +235,22 @@ class ImagesFit(Rule):
     crowded_side: int = 0
     roles: Collection[MessageRole] = (USER,)
     wired: bool = False
+    in_errors: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
-        if entry.parts is None or self._may_show_media(entry):
+        if entry.parts is None:
+            return []
+        if self._is_shown_error(entry):
+            return ["media in a result that is an error"]
+        if self._may_show_media(entry):
             return []
         role = entry.role.value
         return [f"{part.kind} in a {role} message" for part in entry.parts if part.kind in _MEDIA]
+
+    def _is_shown_error(self, entry: ConversationEntry) -> bool:
+        if self.in_errors or entry.status != "error" or not entry.has_media:
+            return False
+        return self._may_show_media(entry) and wire_of(entry) == "anthropic"
 
     def _may_show_media(self, entry: ConversationEntry) -> bool:
         if entry.role in self.roles:
@@ -276,6 +272,11 @@ class ImagesFit(Rule):
     def _without_media(
         self, entry: ConversationEntry, excess: Collection[int]
     ) -> ConversationEntry:
+        if self._is_shown_error(entry):
+            told = (ContentPart("text", _FAILED), *(entry.parts or ()))
+            reason = "an error may hold text only, so it says itself that it is one"
+            text = join_part_texts(told)
+            return copy_repaired(entry, reason, parts=told, content=text, status=None)
         misplaced = bool(self.check_entry(entry))
         parts = tuple(
             ContentPart("text", f"[{part.kind} removed]")
@@ -286,6 +287,8 @@ class ImagesFit(Rule):
         if parts == (entry.parts or ()):
             return entry
         reason = "images beyond what the provider takes, in number, size or role"
+        if entry.role is USER:
+            _logger.warning("messages[%s]: %s; the user's are removed", entry.sequence, reason)
         return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))
 
     def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str]]:
@@ -306,3 +309,108 @@ class ImagesFit(Rule):
             if longer > side:
                 found.append((index, part, f"an image of {longer} px, {side} are taken"))
         return found
+
+
+@dataclass(frozen=True)
+class CacheMarksFit(Rule):
+    """At most four cache marks, and those of an hour before those of five minutes.
+
+    Anthropic and Bedrock refuse a fifth. Marks of the system prompt count where it is a message;
+    those of tools and of a prompt that is sent beside the messages are not seen here.
+
+    Repair: marks go and the blocks stay: those of five minutes that stand before one of an hour,
+    then the oldest but the first.
+    """
+
+    code = "P14"
+
+    most: int = 4
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        marks = [(at, ttl) for at, each in enumerate(entries) for ttl in find_cache_marks(each)]
+        last_hour = max((n for n, (_, ttl) in enumerate(marks) if ttl == "1h"), default=-1)
+        late = {at for at, ttl in marks[:last_hour] if ttl != "1h"} if last_hour > 0 else set()
+        others = [at for at, _ in marks if at not in late]
+        surplus = {*others[1 : 1 + len(others) - self.most]} if len(others) > self.most else set()
+        message = f"{len(others)} cache marks, {self.most} are taken"
+        early = "a cache mark of five minutes before one of an hour"
+        return sorted([*((at, early) for at in late), *((at, message) for at in surplus)])
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        out = list(entries)
+        while found := self.check_view(out):
+            for at in {at for at, _ in found if at is not None}:
+                out[at] = _without_marks(out[at])
+        return out
+
+
+def _without_marks(entry: ConversationEntry) -> ConversationEntry:
+    parts = [(part, without_mark(part.raw)) for part in entry.parts or ()]
+    calls = [(call, dict(call.extra or {})) for call in entry.tool_calls or ()]
+    for _, extra in calls:
+        if "anthropic" in extra:
+            extra["anthropic"] = without_mark(extra["anthropic"]) or {}
+    return copy_repaired(
+        entry,
+        "more cache marks than the provider takes, or out of order",
+        parts=entry.parts
+        and tuple(
+            replace(part, raw=raw) for part, raw in parts if raw is not None or not part.is_mark
+        ),
+        tool_calls=tuple(replace(call, extra=extra or None) for call, extra in calls) or None,
+        metadata={**(entry.metadata or {}), UNMARKED: True},
+    )
+
+
+class DocumentNamesAreAccepted(Rule):
+    """Every document of Bedrock has a name of its own, of letters, digits and a few marks.
+
+    Bedrock refuses other characters, two spaces in a row, and a name that occurs twice.
+
+    Repair: other characters become hyphens, and a number behind the name tells it from the others.
+    """
+
+    code = "P15"
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        found: list[Finding] = []
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            for part in entry.parts or ():
+                name = _document_name(part)
+                if name is not None and (name in seen or _clean_name(name) != name):
+                    found.append((index, f"the name of a document: {name!r}"))
+                seen.add(name or "")
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        out = list(entries)
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            parts = tuple(_rename_document(part, seen) for part in entry.parts or ())
+            if parts != (entry.parts or ()):
+                reason = "the name of a document was used before, or had other characters"
+                out[index] = copy_repaired(entry, reason, parts=parts)
+        return out
+
+
+def _rename_document(part: ContentPart, seen: set[str]) -> ContentPart:
+    """Return a part with a name that no document before it has."""
+    name = _document_name(part)
+    if name is None:
+        return part
+    clean = _clean_name(name)
+    again = (f"{clean[:190]}-{number}" for number in count(2))
+    new = next(each for each in chain((clean,), again) if each not in seen)
+    seen.add(new)
+    return replace(part, raw={**part.raw, "document": {**part.raw["document"], "name": new}})
+
+
+def _document_name(part: ContentPart) -> str | None:
+    body = part.raw.get("document") if isinstance(part.raw, Mapping) else None
+    return str(body.get("name") or "") if isinstance(body, Mapping) else None
+
+
+def _clean_name(name: str) -> str:
+    plain = re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9\s()\[\]-]", "-", name)).strip()
+    return plain[:200] or "document"

@@ -21,7 +21,13 @@ from history_curator.rules.base import (
     repair_entries,
     sort_by_index,
 )
-from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
+from history_curator.rules.content import (
+    CacheMarksFit,
+    DocumentNamesAreAccepted,
+    ImagesFit,
+    MessagesAreWellFormed,
+    NothingIsBlank,
+)
 from history_curator.rules.reasoning import (
     Family,
     ItemsAreUnique,
@@ -212,6 +218,8 @@ _DEFAULTS: dict[type[Rule], Rule | None] = {
     ArgumentsAreObjects: ArgumentsAreObjects(),
     ToolNamesAreAccepted: ToolNamesAreAccepted(PLAIN_NAME),
     ImagesFit: None,
+    DocumentNamesAreAccepted: None,
+    CacheMarksFit: CacheMarksFit(),
     ReasoningStaysBound: None,
     AnswersAreWhole: None,
     RolesAlternate: None,
@@ -226,7 +234,7 @@ One round of repairs is enough in this order: fields, then structure, then both 
 """
 
 _any_size = partial(ImagesFit, max_side=1 << 30)
-_claude_images = partial(ImagesFit, 100, 8000, crowd=20, crowded_side=2000)
+_claude_images = partial(ImagesFit, 100, 8000, crowd=20, crowded_side=2000, in_errors=False)
 _OPENAI: tuple[Rule, ...] = (
     MessagesAreWellFormed(),
     ResultsFollowTheirCalls(ordered=False),
@@ -248,12 +256,14 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         ItemsAreUnique(),
         ToolNamesAreAccepted(authors=True),
         _claude_images(wired=True),
+        DocumentNamesAreAccepted(),
         AnswersAreWhole(),
     ),
     "portable": (
         NothingIsBlank(flat_results=True),
         ToolNamesAreAccepted(authors=True),
-        ImagesFit(),
+        ImagesFit(in_errors=False),
+        DocumentNamesAreAccepted(),
         RolesAlternate(),
     ),
     "openai": _OPENAI,
@@ -275,6 +285,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         CallIdsAreUnique(BEDROCK_ID),
         ToolNamesAreAccepted(PLAIN_NAME),
         ImagesFit(20, 8000, roles=(USER, TOOL)),
+        DocumentNamesAreAccepted(),
         RolesAlternate(),
     ),
     "mistral": (
@@ -343,7 +354,8 @@ def get_profile(
     # Models of Anthropic bind reasoning to themselves and to the messages before it.
     binds = _FAMILIES.get(provider, "anthropic") == "anthropic"
     mode = reasoning or ("strip" if binds else "keep")
-    return _build_profile(provider, mode, later_system, model if binds else None)
+    named = model if binds or provider == "gemini" else None
+    return _build_profile(provider, mode, later_system, named)
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.errors import HistoryCuratorError
-from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids
+from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids, thinks_late
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -51,14 +51,16 @@ class ReasoningStaysBound(Rule):
 
     Reasoning is a field of the entry that carries the calls, so the two cannot part. Repair:
     reasoning that another provider or model signed is taken off, for Anthropic also unsigned
-    reasoning; a missing Gemini signature gets the documented bypass.
+    reasoning; thinking is written before the text of a message with calls; a missing Gemini
+    signature gets the documented bypass.
 
     Args:
         mode: what to do with reasoning after an edited prefix: ``strip`` it from closed turns,
             ``keep`` it, or ``refuse`` the edit.
         family: whose reasoning is taken; None takes any.
         model: the model that is asked, where it is known. A signature of Anthropic is good for
-            the model that gave it, so it goes where its message names another model.
+            the model that gave it, so it goes where its message names another model. Gemini 3
+            wants signatures even where no call has one.
     """
 
     code = "P13"
@@ -76,6 +78,8 @@ class ReasoningStaysBound(Rule):
         found = [message for block in entry.reasoning if not self._is_accepted(block, entry)]
         if count_trailing_reasoning(entry):
             found.append("reasoning that nothing follows")
+        if thinks_late(entry):
+            found.append("text before the thinking of a message with calls")
         return found
 
     def check_view(self, entries: Entries) -> list[Finding]:
@@ -87,7 +91,8 @@ class ReasoningStaysBound(Rule):
             for index in range(find_running_turn(entries), len(entries))
             if (calls := entries[index].tool_calls)
         ]
-        signs = any(_SIGNATURE in extra for _, extra in steps)
+        signs = (self.model or "").rpartition("/")[2].startswith("gemini-3")
+        signs = signs or any(_SIGNATURE in extra for _, extra in steps)
         message = "the first call of the step carries no thought signature"
         return [(index, message) for index, extra in steps if signs and not extra.get(_SIGNATURE)]
 
@@ -98,6 +103,8 @@ class ReasoningStaysBound(Rule):
         followed = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
         own = tuple(block for block in followed if self._is_accepted(block, entry))
         reason = "reasoning stripped: unsigned, of another provider or model, or nothing follows it"
+        if own == entry.reasoning:
+            reason = "thinking has to come first in a message with calls"
         return _copy_with_reasoning(entry, own, reason)
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -125,7 +132,7 @@ class ReasoningStaysBound(Rule):
         author = find_author(block)
         is_signed = block.encrypted or bool(block.signature)
         is_bound = author == "anthropic" or (author is None and is_signed)
-        if is_bound and self.model is not None:
+        if is_bound and self.model is not None and self.family != "gemini":
             named = model_of(entry.root.source)
             if named is not None and not is_same_model(named, self.model):
                 return False
@@ -138,10 +145,10 @@ class ReasoningStaysBound(Rule):
 
 
 class ItemsAreUnique(Rule):
-    """Every id of an item of OpenAI Responses stands once in the list.
+    """Every id of an item of OpenAI Responses is the provider's, and stands once in the list.
 
-    Repair: the later answer is written without its ids and its reasoning, which is bound to them;
-    items of the provider's own tools, which the earlier answer shows already, are left out.
+    Repair: the answer is written without its ids and its reasoning, which is bound to them; items
+    of the provider's own tools, which exist under their id alone, are left out.
     """
 
     code = "P7"
@@ -153,8 +160,11 @@ class ItemsAreUnique(Rule):
             source = entry.root.source
             if entry.role is not ASSISTANT or (source.__class__ is dict and "type" not in source):
                 continue  # a plain message is no item
-            ids = item_ids(entry)
-            if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
+            found_ids = item_ids(entry)
+            ids = [name for name, _ in found_ids]
+            if not all(is_own for _, is_own in found_ids):
+                found.append((index, "an id that is not of the provider, for an item of this type"))
+            elif len({*ids}) < len(ids) or not seen.isdisjoint(ids):
                 found.append((index, "an item that is in the list already"))
             seen.update(ids)
         return found
@@ -165,7 +175,7 @@ class ItemsAreUnique(Rule):
             entry = out[index or 0]
             out[index or 0] = copy_repaired(
                 entry,
-                "items that are in the list already: written without their ids",
+                "items that are in the list already, or not the provider's: without their ids",
                 reasoning=None,
                 parts=tuple(part for part in entry.parts or () if part.kind != "other") or None,
                 metadata={**(entry.metadata or {}), ANONYMOUS: True},

@@ -26,6 +26,7 @@ LaterSystem = Literal["hoist", "demote", "stay"]
 
 _CONTINUE = "Please continue."
 _OPENING = "[Start of the conversation.]"
+_OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
 
 
 class SomeUserSpeaks(Rule):
@@ -136,7 +137,8 @@ class UserSpeaksFirst(Rule):
 
     Anthropic and Bedrock refuse another first message; Gemini and Mistral calls that stand first.
 
-    Repair: a marked opening is prepended. A greeting by the assistant is never dropped.
+    What a provider compacted may open the list instead. Repair: a marked opening is prepended; it
+    tells whether messages were left out. A greeting by the assistant is never dropped.
     """
 
     code = "P3"
@@ -145,14 +147,22 @@ class UserSpeaksFirst(Rule):
         for index, entry in enumerate(entries):
             if entry.role is not SYSTEM:
                 message = f"the conversation starts with {entry.role.value}"
-                return [] if entry.role is USER else [(index, message)]
+                return [] if entry.role is USER or entry.barrier else [(index, message)]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
         for index, _ in self.check_view(entries):
-            out.insert(index or 0, _invent_user(_OPENING, "the first message has to be the user's"))
+            place = index or 0
+            earlier = entries[place].root.sequence - sum(_count_merged(e) for e in entries[:place])
+            text = _OPENING if earlier <= 0 else _OPENING_AFTER_A_CUT
+            out.insert(place, _invent_user(text, "the first message has to be the user's"))
         return out
+
+
+def _count_merged(entry: ConversationEntry) -> int:
+    """Return of how many messages an entry was made."""
+    return 1 + len((entry.metadata or {}).get("merged", ()))
 
 
 class RequestEndsOnUserOrTool(Rule):

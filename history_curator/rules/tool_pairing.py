@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
+from history_curator.formats.base import as_mapping, as_text
 from history_curator.rules.base import (
     ASSISTANT,
     SYSTEM,
@@ -145,9 +146,8 @@ class ServerToolsStayWhole(Rule):
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
         while found := _find_lone_blocks(out):  # a block may be alone once another has gone
-            for index in {index for index, _, _ in found}:
-                names = {name for at, name, _ in found if at == index}
-                out[index] = _without_blocks(out[index], names)
+            for index, name, _ in found:
+                out[index] = _without_block(out[index], name)
         return out
 
 
@@ -173,11 +173,10 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str]]:
             waiting = {}
         if entry.role is not ASSISTANT:
             continue
-        extras = [call.extra for call in entry.tool_calls or () if call.extra]
-        callers = [_caller_of(extra.get("anthropic")) for extra in extras]
+        callers = [_caller_of(call.extra) for call in entry.tool_calls or () if call.extra]
         for part, is_use, name in _iterate_server_blocks(entry) if entry.parts else ():
             if is_use:
-                callers.append(_caller_of(part.raw))
+                callers.append(_caller_of({"anthropic": part.raw}))
                 known.add(name)
                 waiting[name] = index
             elif waiting.pop(name, None) is None:
@@ -203,33 +202,34 @@ def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPa
             yield part, False, str(raw.get("tool_use_id") or raw.get("tool_call_id"))
 
 
-def _caller_of(raw: Any) -> str:
+def _caller_of(extra: Mapping[str, Any]) -> str:
     """Return the id of the program that made a call; an empty text for a direct call."""
-    caller = raw.get("caller") if isinstance(raw, (dict, Mapping)) else None
-    name = caller.get("tool_id") if isinstance(caller, (dict, Mapping)) else None
-    return name if isinstance(name, str) else ""
+    caller = as_mapping(as_mapping(extra.get("anthropic")).get("caller"))
+    return as_text(caller.get("tool_id")) or ""
 
 
-def _without_blocks(entry: ConversationEntry, names: Collection[str]) -> ConversationEntry:
-    """Return an answer without lone blocks; a call of a missing program becomes direct."""
-    lone = {
+def _without_block(entry: ConversationEntry, lone: str) -> ConversationEntry:
+    """Return an answer without a lone block; a call of a missing program becomes direct."""
+    dropped = {
         id(part)
         for part, _, name in _iterate_server_blocks(entry)
-        if name in names or _caller_of(part.raw) in names
+        if lone in (name, _caller_of({"anthropic": part.raw}))
     }
-    changes: dict[str, Any] = {}
-    if lone:
-        changes["parts"] = tuple(part for part in entry.parts or () if id(part) not in lone)
-        changes["content"] = join_part_texts(changes["parts"])
-    if entry.tool_calls:
-        changes["tool_calls"] = tuple(_without_caller(call, names) for call in entry.tool_calls)
-    return copy_repaired(entry, "a tool of the provider and its result were apart", **changes)
+    parts = entry.parts and tuple(part for part in entry.parts if id(part) not in dropped)
+    calls = tuple(
+        replace(call, extra={**call.extra, "anthropic": _without_caller(call.extra["anthropic"])})
+        if call.extra and _caller_of(call.extra) == lone
+        else call
+        for call in entry.tool_calls or ()
+    )
+    return copy_repaired(
+        entry,
+        "a tool of the provider and its result were apart",
+        parts=parts,
+        content=join_part_texts(parts) if parts and dropped else entry.content,
+        tool_calls=calls or None,
+    )
 
 
-def _without_caller(call: ToolCall, names: Collection[str]) -> ToolCall:
-    extra = call.extra or {}
-    raw = extra.get("anthropic")
-    if raw is None or _caller_of(raw) not in names:
-        return call
-    direct = {key: raw[key] for key in raw if key != "caller"}
-    return replace(call, extra={**extra, "anthropic": direct})
+def _without_caller(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: block[key] for key in block if key != "caller"}

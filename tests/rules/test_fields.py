@@ -113,12 +113,6 @@ class TestForm:
         assert set(repaired[0].source) == {"role", "content"}
         assert message == before
 
-    def test_too_many_calls_are_split(self):
-        ids = [f"c{number}" for number in range(130)]
-        repaired = MessagesAreWellFormed().repair(entries([call(*ids, text="all")]))
-        assert [len(each.tool_calls) for each in repaired] == [128, 2]
-        assert [each.content for each in repaired] == ["all", None]
-
     def test_the_same_call_twice_is_one_call(self):
         assert show(MessagesAreWellFormed().repair(parse_entries("U A(c1,c1)"))) == "U A(c1)"
 

@@ -211,7 +211,7 @@ def _anthropic_exchange(rng: Random, ids: Ids) -> list[Message]:
             source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
             content = [{"type": "text", "text": content}, {"type": "image", "source": source}]
         result = {"type": "tool_result", "tool_use_id": name, "content": content}
-        if rng.random() < 0.1:
+        if rng.random() < 0.1 and isinstance(content, str):  # an error holds text only
             result["is_error"] = True
         results.append(result)
     said = [{"type": "text", "text": text(rng)}] if rng.random() < 0.5 else []
@@ -341,7 +341,8 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
             seen = {"type": "computer_screenshot", "image_url": PNG}
             output = {"type": "computer_call_output", "call_id": name, "output": seen}
         if kind == "computer" or rng.random() < 0.5:
-            call["id"] = ids("fc_")
+            prefixes = {"function": "fc_", "custom": "ctc_", "computer": "cu_"}
+            call["id"] = ids(prefixes[kind])
         called.append(call)
         answered.append(output)
     said = [_answer_item(rng, ids)] if rng.random() < 0.3 else []
@@ -435,9 +436,8 @@ def bedrock(rng: Random) -> list[Message]:
                     "source": {"bytes": b"\x89PNG\r\n\x1a\n" + b"0" * 8 + b"\0\0\0\x08\0\0\0\x08"},
                 }
             }
-            filed = {
-                "document": {"name": "notes", "format": "txt", "source": {"bytes": b"some text"}}
-            }
+            name = ids("notes ").replace("_", "-")
+            filed = {"document": {"name": name, "format": "txt", "source": {"bytes": b"some text"}}}
             content = [{"text": text(rng)}, *rng.choice(([], [shown], [filed])), *_point(rng)]
             if out and out[-1]["role"] == "user":
                 out[-1]["content"] += content

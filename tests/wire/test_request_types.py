@@ -26,6 +26,11 @@ def views(wire, provider):
         yield number, view
 
 
+def is_answer(item):
+    """Return whether an item is an answer in blocks."""
+    return item.get("role") == "assistant" and isinstance(item["content"], list)
+
+
 def without_system(messages):
     return [message for message in messages if message["role"] != "system"]
 
@@ -55,7 +60,9 @@ def test_openai_responses():
     adapter = TypeAdapter(types.ResponseInputItemParam)
     for number, view in views("responses", "openai-responses"):
         for item in view:
-            assert refusals(adapter, item) == [], (number, item)
+            # The API takes answers without ids, which the types do not know.
+            named = {"id": "msg_1", "status": "completed"} if is_answer(item) else {}
+            assert refusals(adapter, {**named, **item}) == [], (number, item)
 
 
 def test_anthropic():

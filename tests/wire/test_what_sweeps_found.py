@@ -44,7 +44,7 @@ class TestBehindABarrier:
         given[3] = says(thought, text("yes"))
         view = curate(given, "core", 1_000).messages
         assert "Earlier in this conversation" not in str(view)
-        assert view[1] == self.COMPACTED
+        assert view[0] == self.COMPACTED
         assert "hm hm" not in str(view)
 
 

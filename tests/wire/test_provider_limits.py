@@ -1,0 +1,278 @@
+"""What providers refuse of their own formats is found, and mended without a word lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from history_curator import Curator, check_conversation, get_profile
+from history_curator.formats import find_format, read_entries
+from history_curator.rules import repair_conversation
+
+USER = {"role": "user", "content": "hi"}
+USE = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+CALLED = {"role": "assistant", "content": [USE]}
+RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "1"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+ASKED = {"role": "user", "parts": [{"text": "hi"}]}
+RESPONDED = {
+    "role": "user",
+    "parts": [{"functionResponse": {"name": "f", "response": {"output": "x"}}}],
+}
+
+
+def mend(given: list[Any], provider: Any) -> list[Any]:
+    """Repair what is found, and make sure that nothing is found any more."""
+    assert check_conversation(given, provider), "nothing was found"
+    view = Curator(provider=provider).curate(given, tail="request").messages
+    assert check_conversation(view, provider) == []
+    assert repair_conversation(view, provider) == view
+    json.dumps(view, ensure_ascii=False, default=repr).encode()
+    return view
+
+
+def marked(text: str, ttl: str | None = None) -> dict[str, Any]:
+    control = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
+    return {"role": "user", "content": [{"type": "text", "text": text, "cache_control": control}]}
+
+
+class TestCacheMarks:
+    def marks(self, view: list[Any]) -> list[str]:
+        blocks = [(each["content"][0], each["content"][0].get("cache_control")) for each in view]
+        return [block["text"] for block, mark in blocks if mark]
+
+    @pytest.mark.parametrize("provider", ["anthropic", "core"])
+    def test_a_fifth_goes_and_its_block_stays(self, provider):
+        given = [marked(f"text {n}") for n in range(6)]
+        view = mend(given, provider)
+        assert self.marks(view) == ["text 0", "text 3", "text 4", "text 5"]
+        assert [each["content"][0]["text"] for each in view] == [f"text {n}" for n in range(6)]
+
+    def test_those_of_five_minutes_go_before_one_of_an_hour(self):
+        given = [marked("a", "1h"), marked("b"), marked("c", "1h"), marked("d")]
+        assert self.marks(mend(given, "anthropic")) == ["a", "c", "d"]
+        assert check_conversation([marked("a", "1h"), marked("b"), marked("c")], "anthropic") == []
+
+    def test_marks_of_calls_and_results_count(self):
+        mark = {"cache_control": {"type": "ephemeral"}}
+        given = [
+            marked("a"),
+            {"role": "assistant", "content": [USE | mark]},
+            {"role": "user", "content": [RESULT | mark]},
+            marked("b"),
+            marked("c"),
+        ]
+        view = mend(given, "anthropic")
+        assert (view[0], view[3:]) == (given[0], given[3:])
+        assert view[1] == CALLED
+        assert view[2] == given[2]
+
+    def test_cache_points_of_bedrock(self):
+        point = {"cachePoint": {"type": "default"}}
+        said = [{"text": f"text {n}"} for n in range(5)]
+        given = [{"role": "user", "content": [said[0], point]}]
+        for block in said[1:]:
+            given += [
+                {"role": "assistant", "content": [{"text": "yes"}]},
+                {"role": "user", "content": [block, point]},
+            ]
+        view = mend(given, "bedrock")
+        assert str(view).count("cachePoint") == 4
+        assert [each["content"][0] for each in view[::2]] == said
+
+
+class TestGeminiSignatures:
+    def steps(self, *extras: dict[str, Any]) -> list[Any]:
+        out: list[Any] = [ASKED]
+        for extra in extras:
+            call = {"functionCall": {"name": "f", "args": {}}, **extra}
+            out += [{"role": "model", "parts": [call]}, RESPONDED]
+        return out
+
+    @pytest.mark.parametrize("model", ["gemini-3-pro-preview", "models/gemini-3.1-flash"])
+    def test_the_current_turn_without_any_gets_the_bypass(self, model):
+        view = mend(self.steps({}, {}), get_profile("gemini", model=model))
+        signed = [view[n]["parts"][0]["thoughtSignature"] for n in (1, 3)]
+        assert signed == ["skip_thought_signature_validator"] * 2
+
+    def test_older_models_need_none(self):
+        given = self.steps({}, {})
+        assert check_conversation(given, get_profile("gemini", model="gemini-2.5-pro")) == []
+
+
+def test_names_of_bedrock_documents():
+    def filed(name: str) -> dict[str, Any]:
+        return {"document": {"name": name, "format": "txt", "source": {"bytes": b"x"}}}
+
+    names = ["notes", "notes", "Q1_report.v2  (final)", "[ok] 1-2"]
+    given = [{"role": "user", "content": [{"text": "read"}, *map(filed, names)]}]
+    (view,) = mend(given, "bedrock")
+    assert [block["document"]["name"] for block in view["content"][1:]] == [
+        "notes",
+        "notes-2",
+        "Q1-report-v2 (final)",
+        "[ok] 1-2",
+    ]
+
+
+class TestResponses:
+    SAID = {  # noqa: RUF012
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "yes", "annotations": []}],
+    }
+
+    @pytest.mark.parametrize("name", ["resp_7", "3fa85f64", "msg_" + "x" * 70])
+    def test_an_id_that_is_not_the_providers_goes(self, name):
+        view = mend([USER, self.SAID | {"id": name}, USER], "openai-responses")
+        assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}
+        view = mend([USER, CALL | {"id": name}, OUTPUT], "openai-responses")
+        assert view == [USER, CALL, OUTPUT]
+
+    def test_input_text_by_an_assistant_is_output_text(self):
+        said = {"role": "assistant", "content": [{"type": "input_text", "text": "yes"}]}
+        view = mend([USER, said, USER], "openai-responses")
+        assert "input_text" not in str(view)
+        assert "yes" in str(view[1])
+
+    @pytest.mark.parametrize("beside", [{"timestamp": 1}, {"tool_calls": []}, {"role": "tool"}])
+    @pytest.mark.parametrize("at", [1, 2, 3])
+    def test_fields_that_an_item_cannot_have_go(self, at, beside):
+        given = [USER, {"type": "reasoning", "id": "rs_1", "summary": []}, CALL, OUTPUT]
+        view = mend([*given[:at], given[at] | beside, *given[at + 1 :]], "openai-responses")
+        assert view == given
+
+    def test_the_name_of_an_output_follows_its_call(self):
+        view = mend([USER, CALL | {"name": "a b"}, OUTPUT | {"name": "a b"}], "openai-responses")
+        assert (view[1]["name"], view[2]["name"]) == ("a_b", "a_b")
+
+
+class TestAnthropic:
+    def test_thinking_stands_before_text_in_a_message_with_calls(self):
+        text = {"type": "text", "text": "let me look"}
+        thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+        answered = {"role": "user", "content": [RESULT]}
+        given = [USER, {"role": "assistant", "content": [text, thought, USE]}, answered]
+        view = mend(given, "anthropic")
+        assert view == [USER, {"role": "assistant", "content": [thought, text, USE]}, answered]
+
+    @pytest.mark.parametrize("provider", ["anthropic", "core"])
+    def test_an_error_that_shows_an_image_says_that_it_is_one(self, provider):
+        image = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
+        failed = RESULT | {"content": [image], "is_error": True}
+        view = mend([USER, CALLED, {"role": "user", "content": [failed]}], provider)
+        (block,) = view[2]["content"]
+        assert "is_error" not in block
+        told = {"type": "text", "text": "[The tool reported an error.]"}
+        assert block["content"] == [told, image]
+
+    def test_results_of_a_message_of_the_role_tool(self):
+        given = [USER, CALLED, {"role": "tool", "content": [RESULT]}]
+        assert mend(given, "anthropic")[2] == {"role": "user", "content": [RESULT]}
+
+
+class TestGemini:
+    @pytest.mark.parametrize("body", [{"name": "", "args": {}}, {"args": {}}])
+    def test_a_call_without_a_name_gets_one_as_its_result(self, body):
+        called = {"role": "model", "parts": [{"functionCall": body}]}
+        nameless = {"role": "user", "parts": [{"functionResponse": {"response": {"output": "x"}}}]}
+        view = mend([ASKED, called, nameless], "gemini")
+        assert view[1]["parts"][0]["functionCall"]["name"] == "unknown_tool"
+        assert view[2]["parts"][0]["functionResponse"]["name"] == "unknown_tool"
+
+    @pytest.mark.parametrize("role", [{}, {"role": None}, {"role": "user"}])
+    def test_a_call_is_the_models(self, role):
+        called = {**role, "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+        view = mend([ASKED, called, RESPONDED], "gemini")
+        assert [each["role"] for each in view] == ["user", "model", "user"]
+
+
+HALF = "a\udc80"
+
+
+@pytest.mark.parametrize(
+    ("provider", "given"),
+    [
+        (
+            "anthropic",
+            [
+                USER,
+                {
+                    "role": "assistant",
+                    "content": [{"type": "thinking", "thinking": HALF, "signature": "s"}, USE],
+                },
+                {"role": "user", "content": [RESULT]},
+            ],
+        ),
+        (
+            "openai-responses",
+            [
+                USER,
+                {
+                    "type": "reasoning",
+                    "id": "rs_1",
+                    "summary": [{"type": "summary_text", "text": HALF}],
+                },
+                CALL,
+                OUTPUT,
+            ],
+        ),
+        (
+            "gemini",
+            [
+                ASKED,
+                {"role": "model", "parts": [{"text": HALF, "thought": True}, {"text": "x"}]},
+                ASKED,
+            ],
+        ),
+        (
+            "anthropic",
+            [{"role": "user", "content": [{"type": "document", "title": HALF, "source": {}}]}],
+        ),
+    ],
+    ids=["thinking", "summary", "thought", "document"],
+)
+def test_half_a_character_in_thinking_or_a_block(provider, given):
+    assert HALF not in str(mend(given, provider))
+
+
+class TestTheFirstMessage:
+    YES = {"role": "assistant", "content": "yes"}  # noqa: RUF012
+
+    def test_the_opening_tells_whether_messages_were_left_out(self):
+        entries = read_entries([USER, {"role": "assistant", "content": "a"}, self.YES, USER])
+        profile = get_profile("anthropic")
+        assert profile.repair(entries[1:])[0].content == "[Earlier messages are not shown.]"
+        greeting = read_entries([self.YES, USER])
+        assert profile.repair(greeting)[0].content == "[Start of the conversation.]"
+
+    @pytest.mark.parametrize("provider", ["anthropic", "core", "portable"])
+    def test_what_was_compacted_opens_the_list(self, provider):
+        compacted = {"role": "assistant", "content": [{"type": "compaction", "content": "said"}]}
+        given = [compacted, USER]
+        assert Curator(provider=provider).curate(given).messages == given
+
+
+def test_an_image_whose_header_cannot_be_read_is_sent_and_said(caplog):
+    data = "iVBORw0KGgr" + "/" * 60
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    given = [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, image]}]
+    curation = Curator(provider="anthropic", max_tokens=5_000).curate(given)
+    assert curation.messages == given
+    assert curation.tokens > 1_000
+    assert "cannot be read" in caplog.text
+
+
+def test_an_image_of_the_user_is_not_removed_without_a_word(caplog):
+    png = b"\x89PNG\r\n\x1a\n" + bytes(8) + (9_000).to_bytes(4, "big") * 2
+    shown = {"image": {"format": "png", "source": {"bytes": png}}}
+    given = [{"role": "user", "content": [{"text": "what is this?"}, shown]}]
+    (view,) = mend(given, "bedrock")
+    assert view["content"][1] == {"text": "[image removed]"}
+    assert "messages[0]: images beyond what the provider takes" in caplog.text
+    assert find_format(given).name == "bedrock"
