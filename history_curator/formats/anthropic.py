@@ -92,7 +92,11 @@ class DictFormat(PlainMessages, BlockFormat):
     ) -> dict[str, Any]:
         """Return the fields of an entry that is no result; calls and thoughts of anybody's."""
         fields = super()._read_group(blocks, _ASSISTANT, reading, start)
-        return {**fields, "barrier": any(type_of(block) == "compaction" for block in blocks)}
+        # A compaction without content failed, and what was before it is sent on.
+        is_barrier = any(
+            type_of(block) == "compaction" and block.get("content") for block in blocks
+        )
+        return {**fields, "barrier": is_barrier}
 
     def _build_entry(
         self, message: Mapping[str, Any], reading: Reading, **fields: Any

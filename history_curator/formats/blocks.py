@@ -210,24 +210,25 @@ def inline_size(data: Any) -> tuple[int | None, int | None]:
         )
     except (Base64Error, ValueError):
         size = None
-    if head[:4] == b"RIFF":  # WebP, whose header is not read
-        return None, None
-    if size is None or not 0 < min(size) <= max(size) <= _MAX_SIDE:
+    if size is not None and not 0 < min(size) <= max(size) <= _MAX_SIDE:
         _logger.warning("An image has a header that cannot be read; its tokens are estimated.")
-        return None, None
-    return size
+        size = None
+    return size or (None, None)
 
 
 def _read_size(head: bytes) -> tuple[int, int] | None:
+    """Return what the header of a PNG, GIF or JPEG says; None for another kind of image."""
     if head[:8] == b"\x89PNG\r\n\x1a\n":
         return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
     if head[:4] == b"GIF8":
         return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
-    place = 2 if head[:2] == b"\xff\xd8" else len(head)
+    if head[:2] != b"\xff\xd8":
+        return None
+    place = 2
     while place + 9 < len(head) and head[place] == 0xFF:  # the segments of a JPEG
         marker = head[place + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height = int.from_bytes(head[place + 5 : place + 7], "big")
             return int.from_bytes(head[place + 7 : place + 9], "big"), height
         place += 2 + int.from_bytes(head[place + 2 : place + 4], "big")
-    return None
+    return 0, 0

@@ -8,6 +8,7 @@ from typing import Literal
 
 from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.formats import wire_of
+from history_curator.formats.base import as_mapping
 from history_curator.rules.base import (
     ASSISTANT,
     SYSTEM,
@@ -147,7 +148,8 @@ class UserSpeaksFirst(Rule):
         for index, entry in enumerate(entries):
             if entry.role is not SYSTEM:
                 message = f"the conversation starts with {entry.role.value}"
-                return [] if entry.role is USER or entry.barrier else [(index, message)]
+                opens = entry.role is USER or _is_compacted(entry)
+                return [] if opens else [(index, message)]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -158,6 +160,13 @@ class UserSpeaksFirst(Rule):
             text = _OPENING if earlier <= 0 else _OPENING_AFTER_A_CUT
             out.insert(place, _invent_user(text, "the first message has to be the user's"))
         return out
+
+
+def _is_compacted(entry: ConversationEntry) -> bool:
+    return entry.barrier or any(
+        as_mapping(part.raw).get("type") == "compaction" and as_mapping(part.raw).get("content")
+        for part in entry.parts or ()
+    )
 
 
 def _count_merged(entry: ConversationEntry) -> int:

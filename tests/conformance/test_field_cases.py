@@ -55,7 +55,6 @@ def test_f5_f6_arguments_that_are_no_object(provider, arguments):
     asked["tool_calls"][0]["function"]["arguments"] = arguments
     out = repaired([user(), asked], provider, "P9")
     assert out[1]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert arguments in out[2]["content"]
 
 
 def test_f5_invalid_tool_calls_of_langchain():
