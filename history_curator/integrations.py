@@ -15,9 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from history_curator.caching import Mark, find_cache_rules, place_marks
 from history_curator.config import CuratorOptions
-from history_curator.curator import ConfigSource as ConfigSource  # noqa: PLC0414 - for adapters
 from history_curator.curator import Curation, Curator
-from history_curator.curator import load_settings as load_settings  # noqa: PLC0414 - for adapters
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.events import HistoryCurated
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
@@ -311,37 +309,6 @@ def actions_of(curation: Curation) -> Counter[str]:
 
 # Marks for a provider's prompt cache, in whichever words a framework has for a mark.
 
-MOST_MARKS = 4
-"""Breakpoints Anthropic takes in one request: messages, system prompt and tools together."""
-
-
-def mark_prefix(
-    messages: Sequence[M],
-    end: int,
-    others: Sequence[Mark],
-    mark: Callable[[M, float], M | None],
-    *,
-    most: int = MOST_MARKS,
-) -> list[M]:
-    """Return the messages with a mark on the last of the first `end` that can carry one.
-
-    No message is marked when that one carries one of the `others` already, nor when they are `most`.
-    The mark lasts as long as those behind it, as Anthropic demands. `mark` returns a copy of a
-    message, marked for so many seconds; None where it cannot be.
-    """
-    out = list(messages)
-    if len(others) >= most:
-        return out
-    for index in range(min(end, len(out)) - 1, -1, -1):
-        if any(other.after == index + 1 for other in others):
-            return out
-        later = [other.ttl for other in others if other.after > index]
-        marked = mark(out[index], max(later, default=300.0))
-        if marked is not None:
-            out[index] = marked
-            return out
-    return out
-
 
 def mark_view(
     messages: Sequence[M],
@@ -350,7 +317,7 @@ def mark_view(
     mark: Callable[[M, float], M | None],
     model: str | None = None,
 ) -> list[M]:
-    """Return the messages of a view with the breakpoints of its cache plan; see `mark_prefix`.
+    """Return the messages of a view with the breakpoints of its cache plan.
 
     `model` names the model, for the least prefix it caches.
     """
