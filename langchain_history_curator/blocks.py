@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.messages.tool import invalid_tool_call, tool_call
@@ -13,25 +12,32 @@ from history_curator.formats import arguments_text, parse_object, read_part, upd
 from history_curator.formats.blocks import Slots, restore_order
 
 _REASONING = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
+_COMPUTER_CALL = "computer_call"
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call")
 _KINDS: dict[Any, str] = {
     **dict.fromkeys(_REASONING, "reasoning"),
-    **dict.fromkeys((*_CALLS, "tool_call_chunk"), "call"),
+    **dict.fromkeys((*_CALLS, "tool_call_chunk", _COMPUTER_CALL), "call"),
     **dict.fromkeys(("tool_result", "function_call_output"), "result"),
 }
 
 
 def kind_of(block: Any) -> str:
     """Return how a content block is read."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "non_standard" and isinstance(block.get("value"), dict):
-        return "reasoning" if block["value"].get("type") in _REASONING else "part"
+    kind = _unpack(block).get("type") if isinstance(block, dict) else None
     return _KINDS.get(kind, "part") if isinstance(kind, str) else "part"
+
+
+def _unpack(block: dict[str, Any]) -> dict[str, Any]:
+    """Return the block of a provider's own that LangChain carries as not standard."""
+    value = block.get("value") if block.get("type") == "non_standard" else None
+    return value if isinstance(value, dict) else block
 
 
 def read_slots(blocks: Sequence[Any], index: int) -> Slots:
     """Read the blocks of one message in order; parts and reasoning keep their block as ``raw``."""
     read: dict[str, Callable[[Any], Any]] = {"reasoning": _read_reasoning, "call": _read_call}
+    if any(isinstance(b, dict) and _unpack(b).get("type") == _COMPUTER_CALL for b in blocks):
+        del read["reasoning"]  # OpenAI wants it beside each call of the computer, so it is a part
     slots: Slots = []
     for block in blocks:
         kind = kind_of(block)
@@ -55,24 +61,15 @@ def _read_part(block: Any, index: int) -> ContentPart:
 
 def _read_reasoning(block: dict[str, Any]) -> Reasoning:
     """Read a thinking block of Anthropic, Bedrock, OpenAI, Gemini or LangChain's own form."""
-    if block.get("type") == "non_standard":
-        return replace(_read_reasoning(block["value"]), raw=block)
-    inner = [block.get(key) for key in ("extras", "reasoning_content")]
-    fields = {
-        k: v for each in (*inner, block) if isinstance(each, dict) for k, v in each.items() if v
-    }
-    summary = fields.get("summary")
-    texts = (
-        [each.get("text") for each in summary if isinstance(each, dict)]
-        if isinstance(summary, list)
-        else []
-    )
-    found = [fields.get(key) for key in ("thinking", "reasoning", "text")] + [
-        "\n".join(map(str, filter(None, texts)))
-    ]
+    given = _unpack(block)
+    layers = (given.get("extras"), given.get("reasoning_content"), given)
+    fields = {k: v for layer in layers if isinstance(layer, dict) for k, v in layer.items() if v}
+    summary = fields["summary"] if isinstance(fields.get("summary"), list) else []
+    lines = [each["text"] for each in summary if isinstance(each, dict) and each.get("text")]
+    found = [*map(fields.get, ("thinking", "reasoning", "text")), "\n".join(map(str, lines))]
     text = next((each for each in found if isinstance(each, str) and each), None)
     signature = fields.get("signature")
-    sealed = block.get("type") == "redacted_thinking" or "encrypted_content" in fields
+    sealed = given.get("type") == "redacted_thinking" or "encrypted_content" in fields
     signed = signature if isinstance(signature, str) else None
     return Reasoning(text, signed, block, encrypted=sealed and not text)
 
@@ -87,10 +84,12 @@ def read_reasoning_beside(extra: dict[str, Any]) -> tuple[Reasoning, ...] | None
 
 def _read_call(block: dict[str, Any]) -> ToolCall:
     """Read a call written as a block: Anthropic's, OpenAI Responses' or LangChain's own."""
-    names = ("input", "args", "arguments", "partial_json")
-    arguments: Any = next((block[name] for name in names if block.get(name)), {})
-    call_id = block.get("call_id") or block.get("id") or ""
-    return ToolCall(str(call_id), str(block.get("name") or ""), arguments_text(arguments))
+    given = _unpack(block)
+    names = ("input", "args", "arguments", "partial_json", "action")
+    arguments: Any = next((given[name] for name in names if given.get(name)), {})
+    call_id = given.get("call_id") or given.get("id") or ""
+    name = given.get("name") or ("computer" if given["type"] == _COMPUTER_CALL else "")
+    return ToolCall(str(call_id), str(name), arguments_text(arguments))
 
 
 def read_calls(
@@ -153,7 +152,7 @@ def write_rows(calls: Sequence[ToolCall]) -> dict[str, Any]:
 # itself are not sent.
 
 _OWN_ITEMS = ("msg_", "fc_", "ctc_")
-_SERVER_ITEMS = ("ws_", "fs_", "ci_", "mcp_", "mcpl_", "mcpr_", "ig_", "cu_", "ts_", "tso_")
+_SERVER_ITEMS = ("ws_", "fs_", "ci_", "mcp_", "mcpl_", "mcpr_", "ig_", "ts_", "tso_")
 
 
 def free_items(value: Any) -> Any:

@@ -185,9 +185,12 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
     extra, name = fields["additional_kwargs"], fields["name"]
-    rest: dict[str, Any] = {"content": fields["content"]}
-    if not isinstance(fields["content"], str):
-        rest = entry_fields(read_slots(fields["content"], index))
+    content = fields["content"]
+    if isinstance(content, str) and extra.get("type") == "computer_call_output":
+        content = [{"type": "input_image", "image_url": content}]  # as langchain-openai sends it
+    rest: dict[str, Any] = {"content": content}
+    if not isinstance(content, str):
+        rest = entry_fields(read_slots(content, index))
     in_blocks = rest.pop("tool_calls", None) or ()
     if role is _ASSISTANT:
         calls = read_calls(fields, in_blocks)

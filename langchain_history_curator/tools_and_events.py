@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
-from typing_extensions import Unpack
 
-from history_curator.config import SharedOptions
 from history_curator.curator import Curation
 from history_curator.entries import (
     RECALL_TOOL_NAME,
@@ -21,11 +19,12 @@ from history_curator.entries import (
     recall_hint,
     span_handle,
 )
+from history_curator.errors import ConfigurationError
 from history_curator.events import HistoryCurated
 from history_curator.managers import keeping_summaries
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
-from langchain_history_curator.models import build_curator, messages_of
+from langchain_history_curator.models import build_curator, messages_of, schemas_of
 
 # The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
 
@@ -104,20 +103,28 @@ def handoff_view(
     conversation: Any,
     task: str | None = None,
     *managers: Any,
+    mode: Literal["fork", "fresh"] = "fresh",
     max_tokens: int | None = None,
-    **options: Unpack[SharedOptions],
+    tools: Sequence[Any] | None = None,
+    **options: Any,
 ) -> list[BaseMessage]:
     """Return a view of the conversation for a sub-agent to start from, ready to be sent.
 
-    The call that hands over has no result yet and is left out, and so is the system message. The
-    view ends on the `task`, or on the user's latest question. The settings are those of `Curator`.
+    The call that hands over has no result yet and is left out. The view ends on the `task`, or on
+    the user's latest question. A ``fresh`` start leaves the system message out, for a sub-agent that
+    has its own. A ``fork`` begins with exactly what the parent sent, system message included, so that
+    the provider's cache holds: pass the parent's `tools` and settings, which are those of `Curator`.
 
     Examples:
         >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
         >>> [message.text for message in handoff_view(said, "Find flights.", max_tokens=500)]
         ['Book me a flight.', 'Where to?', 'Oslo', 'Find flights.']
     """
-    said = [m for m in messages_of(conversation) if not isinstance(m, SystemMessage)]
+    if mode not in ("fork", "fresh"):
+        raise ConfigurationError(f"handoff_view: mode is {mode!r}. Fix: 'fork' or 'fresh'.")
+    said = [
+        m for m in messages_of(conversation) if mode == "fork" or not isinstance(m, SystemMessage)
+    ]
     answered = {m.tool_call_id for m in said if isinstance(m, ToolMessage)}
     calling = [n for n, m in enumerate(said) if isinstance(m, AIMessage) and m.tool_calls]
     if calling and any(call["id"] not in answered for call in said[calling[-1]].tool_calls):
@@ -127,7 +134,7 @@ def handoff_view(
     curator = build_curator(
         "handoff_view", managers, options, max_tokens=max_tokens, name="handoff"
     )
-    return curator.curate(said, format=FORMAT).messages
+    return curator.curate(said, tools=schemas_of(tools), format=FORMAT).messages
 
 
 def fold_back(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from langchain_core.messages import (
 )
 from langchain_core.tools import tool
 
+from history_curator.errors import ConfigurationError
 from history_curator.tokens import count_tokens
 from langchain_history_curator import (
+    HistoryCurator,
     HistoryCuratorMiddleware,
     fold_back,
     handoff_view,
@@ -29,6 +32,13 @@ pytest.importorskip("langchain.agents")
 
 from langchain import agents
 from langchain.tools import ToolRuntime
+
+
+@tool
+def research(task: str) -> str:
+    """Hand a task to the researcher."""
+    return task
+
 
 CALL: ToolCall = {"name": "research", "args": {"task": "boats"}, "id": "h1", "type": "tool_call"}
 
@@ -51,6 +61,27 @@ class TestOut:
 
     def test_without_a_task_it_ends_on_the_question(self) -> None:
         assert handoff_view({"messages": conversation()}, max_tokens=600)[-1].text == "Which boats?"
+
+    def test_a_fork_repeats_every_byte_that_the_parent_sent(self) -> None:
+        wire = Wire("anthropic")
+        said = conversation()
+        settings: dict[str, Any] = {"max_tokens": 1_500, "provider": "anthropic"}
+        parent = HistoryCurator(tools=[research], tail="request", **settings).invoke(said[:-1])
+        fork = handoff_view(said, "Find boats.", mode="fork", tools=[research], **settings)
+        model = wire.model.bind_tools([research])
+        model.invoke(parent)
+        model.invoke(fork)
+        before, after = wire.requests
+        assert not wire.refused
+        assert (after["system"], after["tools"]) == (before["system"], before["tools"])
+        *sent, last = before["messages"]
+        assert after["messages"][: len(sent)] == sent
+        assert json.dumps(after["messages"][len(sent)]["content"]).count(last["content"]) == 1
+        assert fork[-1].text == "Find boats."
+
+    def test_a_mode_that_is_none_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="'fork' or 'fresh'"):
+            handoff_view([], mode="shadow")  # type: ignore[arg-type]
 
 
 class TestBack:

@@ -108,3 +108,29 @@ class TestProvider:
         (HistoryCurator.for_model(model, max_tokens=5_000) | model).invoke(said)
         assert not wire.refused
         assert (PIXEL in json.dumps(wire.last)) is (name in ("responses", "anthropic", "bedrock"))
+
+
+@pytest.mark.parametrize("form", ["blocks", "text", "non-standard"])
+def test_a_computer_keeps_its_calls_and_the_newest_screenshots(form: str) -> None:
+    """OpenAI's computer: calls are items of the answer, screenshots are results of messages."""
+    url = f"data:image/png;base64,{PIXEL}"
+    history: list[BaseMessage] = [HumanMessage("Book a flight.")]
+    for n in range(60):
+        call = {"type": "computer_call", "id": f"cu_{n}", "call_id": f"c{n}", "action": {"x": n}}
+        blocks: list[Any] = [{"type": "reasoning", "id": f"rs_{n}", "summary": []}, call]
+        if form == "non-standard":
+            blocks = [{"type": "non_standard", "value": block} for block in blocks]
+        content: Any = url if form == "text" else [{"type": "input_image", "image_url": url}]
+        shot = {"type": "computer_call_output"}
+        history += [
+            AIMessage(blocks),
+            ToolMessage(content, tool_call_id=f"c{n}", additional_kwargs=shot),
+        ]
+    step = HistoryCurator(max_tokens=3_000, provider="openai-responses", counter="gpt-5")
+    view = step.invoke(history)
+    assert view[-1] is history[-1]
+    assert view[-2] is history[-2]
+    assert 4 < len(view) < len(history)
+    shown = [message for message in view if message.type in ("ai", "tool")]
+    assert all(one is other for one, other in zip(shown, history[-len(shown) :], strict=True))
+    assert any(message.text == "Book a flight." for message in view)

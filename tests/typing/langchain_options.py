@@ -36,7 +36,6 @@ def wrong(model: BaseChatModel) -> None:
     HistoryCuratorMiddleware(provder="openai")  # type: ignore[call-arg]
     HistoryCuratorMiddleware(mode="try")  # type: ignore[arg-type]
     CuratedChatMessageHistory(InMemoryChatMessageHistory(), low_watr=1)  # type: ignore[call-arg]
-    handoff_view([], max_tokns=5)  # type: ignore[call-arg]
     HistoryCurator.for_model(model, max_tokns=5)  # type: ignore[call-arg]
     HistoryCurator.for_model(model, max_tokens="all")  # type: ignore[arg-type]
     model_node(model, 5, low_watr=1)  # type: ignore[call-arg]
