@@ -33,6 +33,12 @@ def _unpack(block: dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else block
 
 
+def has_compaction(content: Any) -> bool:
+    """Return whether content holds a provider's summary of what was before it."""
+    blocks = content if isinstance(content, list) else ()
+    return any(isinstance(b, dict) and _unpack(b).get("type") == "compaction" for b in blocks)
+
+
 def read_slots(blocks: Sequence[Any], index: int) -> Slots:
     """Read the blocks of one message in order; parts and reasoning keep their block as ``raw``."""
     read: dict[str, Callable[[Any], Any]] = {"reasoning": _read_reasoning, "call": _read_call}

@@ -65,14 +65,15 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         name: str = "history",
         **options: Unpack[SharedOptions],
     ) -> None:
-        check_options({"max_tokens": max_tokens, "reserve": reserve})
+        check_options({"reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
         self.store = opened = InMemoryChatMessageHistory() if store is None else store
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.retention = retention
-        self.curator = build_curator(type(self).__name__, managers, options, name=name)
+        owner = type(self).__name__
+        self.curator = build_curator(owner, managers, options, max_tokens=max_tokens, name=name)
         is_shadow = self.curator.mode == "shadow"
         editors = {} if retention is None else _row_editors(opened, retention)
         self._retention = Retention(

@@ -37,6 +37,7 @@ from history_curator.formats import (
 from history_curator.formats.blocks import entry_fields
 from langchain_history_curator.blocks import (
     free_items,
+    has_compaction,
     kind_of,
     read_calls,
     read_reasoning_beside,
@@ -204,6 +205,8 @@ def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     else:
         rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
+    # The server's own summary of what was before it stays where it stands.
+    pinned = pinned or (role is _ASSISTANT and has_compaction(content))
     return (ConversationEntry(role, sequence=index, source=message, pinned=pinned, **rest),)
 
 

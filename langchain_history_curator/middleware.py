@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
@@ -30,9 +31,11 @@ from history_curator.integrations import CuratedModelCall, is_fraction, rules_fo
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (
+    SERVER_HISTORY,
     asked_models,
     budget_arguments,
     build_curator,
+    check_server_history,
     counter_for,
     counter_of,
     limit_for,
@@ -44,6 +47,22 @@ from langchain_history_curator.tools_and_events import (
     hide_from_stream,
     recall_tool,
 )
+
+try:  # since langchain 1.4: how internal calls are marked, and how much of a span is traced
+    from langchain.agents.middleware.internal_call_transformer import (
+        InternalCallTransformer,
+        internal_call_metadata,
+    )
+    from langchain.agents.middleware.types import TracePolicy, omit_payload
+except ImportError:
+    _INTERNAL: dict[str, Any] = {}
+    _TRACING: dict[str, Any] = {}
+else:
+    _INTERNAL = internal_call_metadata()
+    _TRACING = {
+        "transformers": (InternalCallTransformer,),
+        "trace_policy": TracePolicy(process_inputs=omit_payload),
+    }
 
 _STATE_KEY = "history_curator_summaries"
 _MOST_SUMMARIES = 256
@@ -78,6 +97,8 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
         reserve: tokens to leave free.
         stream_events: whether the agent's custom stream and the run are sent each curation.
+        replace_server_history: whether the whole view is sent where the provider's server would
+            keep the history (``use_previous_response_id``, ``conversation``); else that is an error.
         name: tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents' own.
         options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
 
@@ -88,21 +109,25 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         'HistoryCuratorMiddleware'
     """
 
+    transformers = _TRACING.get("transformers", ())
+    trace_policy = _TRACING.get("trace_policy")
+
     def __init__(
         self,
         *managers: Any,
         max_tokens: float | None = None,
         reserve: int = 0,
         stream_events: bool = True,
+        replace_server_history: bool = False,
         name: str | None = None,
         **options: Unpack[SharedOptions],
     ) -> None:
         super().__init__()
-        fixed: Any = None if is_fraction(max_tokens) else max_tokens
-        check_options({"max_tokens": fixed, "reserve": reserve})
+        budget: Any = None if is_fraction(max_tokens) else max_tokens
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.stream_events = stream_events
+        self.replace_server_history = replace_server_history
         self._managers = managers
         self._name = name
         self._options: SharedOptions = {"provider": "auto", **options}
@@ -110,9 +135,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             self._options["counter"] = counter_of(options["counter"])
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
+        self._has_warned = False
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] = ([], None)
         # Refuses wrong settings now, not at the first model call.
-        build_curator(type(self).__name__, managers, self._options)
+        build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
+        check_options({"reserve": reserve})
         if managers:
             self.state_schema = CuratedState
         recall, counter = options.get("recall_tool"), self._options.get("counter", "o200k_base")
@@ -177,6 +204,10 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     def _steps(
         self, request: ModelRequest[Any], handler: Callable[..., Any]
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
+        if self.replace_server_history:
+            request = _without_server_history(request)
+        check_server_history(request.model, request.model_settings)
+        self._warn_of_summaries(request)
         limit = limit_for(request.model, self.max_tokens)
         messages: list[Any] = request.messages
         if request.system_message is not None:
@@ -199,7 +230,9 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
                 "format": FORMAT,
             },
             send=send,
-            curating=lambda: hide_from_stream(summaries) if self._managers else nullcontext(),
+            curating=lambda: (
+                hide_from_stream(summaries, _INTERNAL) if self._managers else nullcontext()
+            ),
             usage=lambda response: response.result[-1] if response.result else "",
         )
         try:
@@ -208,6 +241,17 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             self._summaries = merge_summaries(self._summaries, new)
         update: Any = Command(update={_STATE_KEY: new})
         return ExtendedModelResponse(response, update) if new else response
+
+    def _warn_of_summaries(self, request: ModelRequest[Any]) -> None:
+        sources = (message.additional_kwargs.get("lc_source") for message in request.messages)
+        if not self._has_warned and "summarization" in sources:
+            self._has_warned = True
+            warnings.warn(
+                f"{self.name}: SummarizationMiddleware has taken messages out of the agent's state, so "
+                "no view can show them. Fix: leave it out, and pass SummarizingManager(model) to "
+                f"{type(self).__name__}.",
+                stacklevel=2,
+            )
 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """Return a request with the view in place of the conversation."""
@@ -219,3 +263,12 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
 def _schema_of_form(form: Any) -> dict[str, Any]:
     return {"name": form.name, "description": form.description, "parameters": form.json_schema}
+
+
+def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:
+    """Return a request that leaves no history to the provider's server."""
+    settings = {k: v for k, v in request.model_settings.items() if k not in SERVER_HISTORY}
+    model = request.model
+    if getattr(model, "use_previous_response_id", False):
+        model = model.model_copy(update={"use_previous_response_id": False})
+    return request.override(model=model, model_settings=settings)

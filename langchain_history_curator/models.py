@@ -24,6 +24,7 @@ from history_curator.integrations import (
     Budget,
     Window,
     answer_is_apart,
+    as_managers,
     budget_of,
     is_fraction,
     share_of,
@@ -48,11 +49,50 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
 
+_MEANT = {
+    "trigger": "max_tokens=8_000, which every request fits, or 0.8 of the model's window.",
+    "keep": "preserve_last_n=20, or leave it out: the budget decides.",
+    "model": "leave it out, or write HistoryCurator.for_model(model); SummarizingManager(model) summarises.",
+    "summary_prompt": "the manager SummarizingManager(model, prompt=…).",
+    "trim_tokens_to_summarize": "the manager SummarizingManager(model, chunk_tokens=…).",
+    "edits": "the manager ToolResultClearer(keep=3).",
+    "token_counter": "counter=…, which takes the same values.",
+    "strategy": "leave it out: the newest messages stay.",
+    "include_system": "leave it out: system messages stay.",
+    "start_on": "leave it out: a view starts as the provider demands.",
+    "end_on": "tail='request', or tail='history' where something follows.",
+    "allow_partial": "leave it out: long tool results are shortened.",
+}
+"""What to write for arguments of LangChain's own that are for the same purpose."""
+
+
+def check_arguments(
+    owner: str, given: Mapping[str, Any], known: Iterable[str], managers: Any = ()
+) -> None:
+    """Refuse what cannot be meant, and say what to write."""
+    check_names(owner, given, list(known), _MEANT)
+    budget = given.get("max_tokens")
+    if isinstance(budget, (tuple, list)):
+        fix = f"max_tokens={budget[-1]!r}" if budget else "a number"
+        raise ConfigurationError(f"{owner}: max_tokens is {budget!r}. Fix: {fix}.")
+    for manager in as_managers(managers):
+        fix = ""
+        if isinstance(manager, (int, float)):
+            fix = f"max_tokens={manager!r}"
+        elif isinstance(manager, (tuple, list)) and manager:
+            fix = f"max_tokens={manager[-1]!r}"
+        elif isinstance(manager, str) or is_model(manager):
+            fix = _MEANT["model"].rstrip(".")
+        if fix:
+            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}.")
+
+
 def build_curator(
     owner: str, managers: Sequence[Any], options: Mapping[str, Any], **more: Any
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
-    check_names(owner, options, list(SharedOptions.__annotations__))
+    names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
+    check_arguments(owner, {**options, **more}, names, managers)
     settings: dict[str, Any] = {**options, **more}
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
@@ -185,6 +225,28 @@ def bound_tools(model: Any) -> list[dict[str, Any]] | None:
     return None
 
 
+SERVER_HISTORY = ("use_previous_response_id", "previous_response_id", "conversation", "thread")
+"""Settings by which a provider's server keeps the history, and is sent the newest messages alone."""
+
+
+def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) -> None:
+    """Refuse a model whose server keeps the history: what a view leaves out would be read on.
+
+    `settings` are those of one call.
+    """
+    given = dict(settings or {})
+    for step in _path_to_model(model):
+        fields = _fields_of(step)
+        given |= {**(fields.get("model_kwargs") or {}), **(fields.get("kwargs") or {})}
+        given["use_previous_response_id"] = fields.get("use_previous_response_id")
+        if name := next((name for name in SERVER_HISTORY if given.get(name)), None):
+            fix = f"{name}=False" if name.startswith("use_") else f"leave {name} out"
+            raise ConfigurationError(
+                f"{name}: the server keeps the history and goes on with all of it, so a view has no "
+                f"effect. Fix: {fix}, or HistoryCuratorMiddleware(replace_server_history=True)."
+            )
+
+
 # Its budget, and its counter.
 
 
@@ -204,8 +266,8 @@ def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
 
 def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> int:
     """Return the budget of a request: as given, as a share of the window, or the model's own."""
-    if max_tokens is not None and not is_fraction(max_tokens):
-        return int(max_tokens)
+    if isinstance(max_tokens, int) or not (max_tokens is None or is_fraction(max_tokens)):
+        return max_tokens
     budget = budget_for_model(model, output=output)
     return budget.max_tokens if max_tokens is None else share_of(budget, max_tokens).max_tokens
 
@@ -268,9 +330,12 @@ class MessageCounter:
         # Counts are remembered under the name: two functions of one name must not be mixed up.
         self.name = f"{getattr(function, '__qualname__', 'counter')}#{next(_serial)}"
         self.priming = 0
-        if not self._takes_one:
-            with suppress(Exception):  # a function that wants a message has no price for none
-                self.priming = int(function([]))
+        if self._takes_one:
+            return
+        try:
+            self.priming = int(function([]))
+        except Exception:  # noqa: BLE001 - whatever a function says that wants one message
+            self._takes_one = wanted is inspect.Parameter.empty and _counts_one(function)
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -288,6 +353,18 @@ class MessageCounter:
         if self._takes_one:
             return int(self.function(message))
         return int(self.function([message])) - self.priming
+
+
+def _counts_one(function: Callable[..., int]) -> bool:
+    """Return whether a function without annotations counts one message."""
+    try:
+        return isinstance(function(HumanMessage("hi")), int)
+    except Exception as error:
+        name = getattr(function, "__qualname__", "counter")
+        raise ConfigurationError(
+            f"counter: {name} counts neither a list of messages nor a message "
+            f"({type(error).__name__}). Fix: def {name}(messages: list[BaseMessage]) -> int: …"
+        ) from error
 
 
 _serial = count(1)

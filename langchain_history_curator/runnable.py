@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, R
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_names, check_options, declare_field
+from history_curator.config import CuratorFields, check_options, declare_field
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
@@ -24,6 +24,8 @@ from langchain_history_curator.models import (
     asked_models,
     bound_tools,
     budget_arguments,
+    check_arguments,
+    check_server_history,
     counter_for,
     counter_of,
     is_model,
@@ -91,12 +93,17 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def __init__(
         self,
-        *,
+        *positional: Any,
         max_tokens: int | None = None,
         managers: Any = (),
         tools: Sequence[Any] | None = None,
         **settings: Unpack[StepOptions],
     ) -> None:
+        if positional:
+            check_arguments(type(self).__name__, {}, (), positional)
+            raise ConfigurationError(
+                "HistoryCurator takes its managers by name. Fix: managers=[…]."
+            )
         given: dict[str, Any] = {"max_tokens": max_tokens, "managers": managers, "tools": tools}
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
@@ -113,9 +120,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def for_model(
         cls,
         model: Any,
+        max_tokens: float | None = None,
         *,
         output: int | None = None,
-        max_tokens: float | None = None,
         managers: Any = (),
         tools: Sequence[Any] | None = None,
         **settings: Unpack[StepOptions],
@@ -130,6 +137,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
                 not given.
         """
+        check_server_history(model)
         if settings.get("provider", "auto") == "auto":
             settings["provider"] = provider_of(model)
         settings.setdefault("counter", counter_for(model))
@@ -175,6 +183,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """Compose. In front of a model its provider, its tools and ``tail`` are known."""
         step: Runnable[Any, Any] = self
         if is_model(other):
+            check_server_history(other)
             found: dict[str, Any] = {"tools": self.tools or bound_tools(other)}
             found["tail"] = self.tail or "request"
             if self.provider == "auto":
@@ -236,7 +245,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
-    check_names(owner.__name__, given, list(owner.model_fields))
+    check_arguments(owner.__name__, given, owner.model_fields, given.get("managers"))
     if isinstance(given.get("max_tokens"), float):
         raise ConfigurationError(
             f"{owner.__name__}: max_tokens is {given['max_tokens']}, a share of the window of a model "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
@@ -196,16 +196,22 @@ def graph_writer() -> Callable[[Any], None] | None:
 
 
 @contextmanager
-def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
+def hide_from_stream(
+    summaries: MutableMapping[str, str] | None = None, metadata: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """Trace models called inside as a manager's own, and keep them out of the streamed answer.
 
-    Summaries they write are put into `summaries`.
+    Summaries they write are put into `summaries`; `metadata` is what a framework marks them with.
     """
     outer = ensure_config()
     inner = {
         **outer,
         "tags": [*(outer.get("tags") or ()), "nostream"],
-        "metadata": {**(outer.get("metadata") or {}), "lc_source": "summarization"},
+        "metadata": {
+            **(outer.get("metadata") or {}),
+            "lc_source": "summarization",
+            **(metadata or {}),
+        },
     }
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:

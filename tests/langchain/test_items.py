@@ -134,3 +134,14 @@ def test_a_computer_keeps_its_calls_and_the_newest_screenshots(form: str) -> Non
     shown = [message for message in view if message.type in ("ai", "tool")]
     assert all(one is other for one, other in zip(shown, history[-len(shown) :], strict=True))
     assert any(message.text == "Book a flight." for message in view)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai-responses"])
+def test_the_summary_of_the_server_stays_in_front(name: str) -> None:
+    summary = AIMessage([{"type": "compaction", "content": "They counted."}])
+    history: list[BaseMessage] = [summary]
+    for n in range(30):
+        history += [HumanMessage(f"{n} " + "word " * 40), AIMessage("yes " * 40)]
+    view = HistoryCurator(max_tokens=800, provider=name).invoke([*history, HumanMessage("so?")])
+    assert len(view) < 30
+    assert next(message for message in view if message.type == "ai") is summary

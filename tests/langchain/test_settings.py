@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -85,11 +85,11 @@ class TestOfAStep:
 
 
 class TestOfAMiddleware:
-    def middleware(self, **settings: Any) -> Any:
+    def middleware(self, *managers: Any, **settings: Any) -> Any:
         pytest.importorskip("langchain.agents")
         from langchain_history_curator import HistoryCuratorMiddleware
 
-        return HistoryCuratorMiddleware(**settings)
+        return HistoryCuratorMiddleware(*managers, **settings)
 
     def test_the_budget_may_change(self) -> None:
         from langchain.agents import create_agent
@@ -130,20 +130,62 @@ class TestReserve:
         assert views[0] == views[1]
 
 
-class TestWhatTrimMessagesTook:
-    SOCKETS: ClassVar[dict[str, Any]] = {
-        "step": lambda **given: HistoryCurator(max_tokens=100, **given),
-        "model": lambda **given: HistoryCurator.for_model(
-            FakeListChatModel(responses=["x"]), max_tokens=100, **given
-        ),
-        "hook": lambda **given: pre_model_hook(100, **given),
-        "node": lambda **given: model_node(FakeListChatModel(responses=["x"]), 100, **given),
-        "history": lambda **given: CuratedChatMessageHistory(ListStore(), max_tokens=9, **given),
-        "middleware": lambda **given: TestOfAMiddleware().middleware(max_tokens=100, **given),
-        "handoff": lambda **given: handoff_view(LONG, max_tokens=100, **given),
-    }
+INTEGRATIONS: dict[str, Any] = {
+    "step": HistoryCurator,
+    "model": lambda *given, **named: HistoryCurator.for_model(MODEL, 100, managers=given, **named),
+    "hook": lambda *given, **named: pre_model_hook(100, *given, **named),
+    "node": lambda *given, **named: model_node(MODEL, 100, *given, **named),
+    "history": lambda *given, **named: CuratedChatMessageHistory(ListStore(), *given, **named),
+    "middleware": lambda *given, **named: TestOfAMiddleware().middleware(*given, **named),
+    "handoff": lambda *given, **named: handoff_view(LONG, None, *given, **named),
+}
+MODEL = FakeListChatModel(responses=["x"])
 
-    @pytest.mark.parametrize("socket", sorted(SOCKETS))
-    def test_a_mistyped_name_says_what_was_meant(self, socket: str) -> None:
-        with pytest.raises(ConfigurationError, match="did you mean 'compact_to'"):
-            self.SOCKETS[socket](compact_too=0.5)
+
+@pytest.mark.parametrize("name", sorted(INTEGRATIONS))
+class TestHints:
+    """Every integration says what to write for what is known from elsewhere."""
+
+    @pytest.mark.parametrize(
+        ("given", "fix"),
+        [
+            ({"compact_too": 0.5}, "did you mean 'compact_to'"),
+            ({"key": "thread"}, "known: .*compact_to"),
+            ({"trigger": ("tokens", 500)}, "max_tokens="),
+            ({"keep": ("messages", 20)}, "preserve_last_n="),
+            ({"summary_prompt": "Sum up."}, "SummarizingManager.model, prompt="),
+            ({"trim_tokens_to_summarize": 500}, "SummarizingManager.model, chunk_tokens="),
+            ({"edits": []}, "ToolResultClearer"),
+            ({"token_counter": len}, "counter="),
+            ({"strategy": "last"}, "leave it out"),
+        ],
+    )
+    def test_an_argument_of_langchains_own(self, name: str, given: Any, fix: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"unknown argument.*Fix: .*{fix}"):
+            INTEGRATIONS[name](**given)
+
+    @pytest.mark.parametrize(
+        ("given", "fix"),
+        [
+            (8_000, "max_tokens=8000"),
+            (("fraction", 0.5), "max_tokens=0.5"),
+            (MODEL, "for_model"),
+            ("gpt-4o", "SummarizingManager"),
+        ],
+    )
+    def test_a_value_in_the_place_of_a_manager(self, name: str, given: Any, fix: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"is no manager. Fix: .*{fix}"):
+            INTEGRATIONS[name](given)
+
+
+def test_a_pair_as_a_budget_is_refused_with_the_number() -> None:
+    with pytest.raises(ConfigurationError, match=r"Fix: max_tokens=0\.5"):
+        TestOfAMiddleware().middleware(max_tokens=("fraction", 0.5))
+
+
+def test_a_counter_without_annotations_counts_messages_or_one_message() -> None:
+    for counter in (lambda said: sum(len(m.text) for m in said), lambda one: len(one.text)):
+        view = HistoryCurator(max_tokens=1_500, counter=counter).invoke(LONG)
+        assert sum(len(message.text) for message in view) <= 1_500
+    with pytest.raises(ConfigurationError, match="counts neither a list of messages nor a message"):
+        HistoryCurator(max_tokens=100, counter=lambda number: number + 1)

@@ -258,6 +258,45 @@ class TestStreams:
         assert len(named) == expected
 
 
+class TestHistoryOfTheServer:
+    """A view has no effect where the server goes on with everything it was sent before."""
+
+    SAID: ClassVar[list[BaseMessage]] = [*history_of(60), HumanMessage("so?")]
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            lambda: Wire("responses", use_previous_response_id=True).model,
+            lambda: Wire("responses").model.bind(conversation="conv_1"),
+            lambda: Wire("responses").model.bind(previous_response_id="resp_1"),
+        ],
+    )
+    def test_is_refused_with_the_setting(self, wrap: Any) -> None:
+        for use in (
+            lambda: HistoryCurator.for_model(wrap(), 2_000),
+            lambda: HistoryCurator(max_tokens=2_000) | wrap(),
+            lambda: model_node(wrap(), 2_000),
+        ):
+            with pytest.raises(ConfigurationError, match=r"the server keeps the history.*Fix"):
+                use()
+
+    def test_is_replaced_by_the_view_where_it_is_asked_for(self) -> None:
+        wire = Wire("responses", use_previous_response_id=True)
+        answer = AIMessage("4", response_metadata={"id": "resp_1"}, id="resp_1")
+        said = {"messages": [*self.SAID[:-1], answer, self.SAID[-1]]}
+        for replaces in (False, True):
+            ours = HistoryCuratorMiddleware(max_tokens=2_000, replace_server_history=replaces)
+            agent = agents.create_agent(wire.model, [], middleware=[ours])
+            if replaces:
+                agent.invoke(said)
+            else:
+                with pytest.raises(ConfigurationError, match="use_previous_response_id"):
+                    agent.invoke(said)
+        (body,) = wire.requests
+        assert "previous_response_id" not in body
+        assert 10 < len(body["input"]) < 60
+
+
 class TestDeepAgents:
     def test_in_the_place_of_its_own_summarisation(self) -> None:
         deepagents = pytest.importorskip("deepagents")
