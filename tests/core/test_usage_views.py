@@ -261,6 +261,17 @@ class TestClock:
         assert following.report.cut == after.report.cut > before.report.cut
         assert not following.report.compacted
 
+    @pytest.mark.parametrize(
+        ("provider", "seconds"),
+        [("anthropic", 300), ("bedrock", 300), ("openai", 3_600), ("gemini", 3_600)],
+    )
+    def test_a_prefix_lives_as_long_as_its_provider_says(self, provider: str, seconds: int) -> None:
+        messages = timed_conversation(timestamps=False)[:51]
+        for idle, is_cold in ((seconds - 1, False), (seconds, True)):
+            curator = Curator(max_tokens=2_000, provider=provider)
+            assert not curator.curate(messages).report.compacted
+            assert curator.curate(messages, idle=idle).report.compacted is is_cold
+
     def test_message_times_alone_decide_whatever_the_wall_clock_says(self) -> None:
         messages, curator = timed_conversation(pause_at=25), self.make_curator()
         views = [curator.curate(messages[:end]).messages for end in range(1, len(messages), 2)]

@@ -77,6 +77,9 @@ class TestUsageAnchor:
             (UsageAnchor(1_000, 5_000), (2_000, 6_100), 1 + 0.1 * 2 / 3),
             (UsageAnchor(1_000, 5_000), (900, 5_900), 1.0),  # a shorter view teaches no ratio
             (UsageAnchor(1_000, 1_000), (1_000, 1_500), 1.5),  # another version of the model
+            (UsageAnchor(1_000, 1_000), (1_000, 1_330), 1.0),  # near the prediction: no growth
+            (UsageAnchor(1_000, 1_000), (1_000, 1_340), 1.34),  # a quarter of it is a surprise
+            (UsageAnchor(1_000, 1_000), (1_000, 2_010), 1.0),  # beyond twice: a hidden prompt
         ],
     )
     def test_one_report_moves_the_ratio_by_a_bounded_step(self, anchor, report, ratio):
@@ -104,6 +107,14 @@ class TestAvailableTokens:
     def test_without_a_report_it_is_the_budget_less_the_overhead(self):
         assert available_tokens(10_000, 700) == 9_300
         assert available_tokens(100, 700) == 0
+
+    @pytest.mark.parametrize(
+        ("previous", "available"), [(9_850, 9_850), (8_605, 8_605), (8_595, 9_360), (9_860, 9_360)]
+    )
+    def test_it_moves_by_a_32nd_once_it_is_four_of_them_off(self, previous, available):
+        anchor = UsageAnchor(5_000, 5_000)  # 9,850 are likely taken, and a 32nd is 312
+
+        assert available_tokens(10_000, 0, anchor, previous=previous) == available
 
     @pytest.mark.parametrize("ratio", [0.9, 1.0, 1.3])
     def test_it_stays_while_reports_agree(self, ratio):
