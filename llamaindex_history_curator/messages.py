@@ -414,9 +414,6 @@ def _read_block(fields: Mapping[str, Any]) -> Any:
         return kind.model_construct(**fields)
 
 
-to_json, from_json = message_to_dict, message_from_dict
-
-
 def load(data: dict[str, Any]) -> ChatMessage:
     """Return the message of a row."""
     return ChatMessage.model_validate(data)

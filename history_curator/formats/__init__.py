@@ -137,8 +137,8 @@ def adapters() -> Mapping[str, EntryPoint]:
     """Return the installed adapters, by the root module of their framework's message classes.
 
     An adapter says so itself, by an entry point of the group ``history_curator.formats``. It names
-    a module with a ``FORMAT``, and with ``to_json``, ``from_json``, ``load`` and ``dump`` for
-    messages in files and in tables. It is loaded when one of its messages shows up.
+    a module with a ``FORMAT``, and with ``load`` and ``dump`` for messages in tables. It is loaded
+    when one of its messages shows up.
     """
     from importlib.metadata import entry_points
 

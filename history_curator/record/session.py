@@ -24,8 +24,6 @@ from history_curator.formats import (
     DictFormat,
     MessageFormat,
     MessageGroup,
-    adapter_of,
-    adapters,
     find_format,
     parse_json,
     read_entries,
@@ -49,8 +47,8 @@ class HistorySession:
 
     Entries are only ever added, independent of the views. Each gets the evaluation it belongs
     to, its position within it and the time; `ConversationRecorded` is published for each. As JSON
-    a session keeps the messages as they were given, every field of them, in their own format.
-    Thread-safe.
+    a session keeps every field of dict messages, of any provider's format; messages of a framework
+    come back as dicts. Thread-safe.
 
     Examples:
         >>> session = HistorySession()
@@ -156,13 +154,12 @@ class HistorySession:
         for entry in self.entries:
             item = encode_value(entry_to_dict(entry))
             source = entry.source
-            if id(source) not in indexes and (dumped := _dump_message(source)):
-                indexes[id(source)] = len(messages)
-                messages.append(dumped)
-            if id(source) in indexes:
-                item["message"] = indexes[id(source)]
+            if isinstance(source, (Mapping, MessageGroup)):
+                if id(source) not in indexes:
+                    indexes[id(source)] = len(messages)
+                    messages.append(encode_value(source))
+                item["message"], item["edited"] = indexes[id(source)], entry.original is not None
                 item["part"] = entry.span[0] if entry.span else 0
-                item["edited"] = entry.original is not None
             items.append(item)
         ids = {name: getattr(self, name) for name in ("session_id", "evaluation_id", "parent_id")}
         data = {**ids, "messages": messages, "entries": items}
@@ -176,7 +173,8 @@ class HistorySession:
             ids = {name: UUID(data[name]) for name in ("session_id", "evaluation_id")}
             session = cls(**ids, bus=bus)
             session.parent_id = UUID(data["parent_id"]) if data["parent_id"] else None
-            sources = list(map(_load_message, data["messages"]))
+            decoded = map(decode_value, data["messages"])
+            sources = [MessageGroup(one) if isinstance(one, list) else one for one in decoded]
             common = _common_format(sources)
             session._entries = [_load_entry(item, sources, common) for item in data["entries"]]
         except ConversionError:
@@ -243,28 +241,6 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
         return find_format(flat)
     formats = {found.name: found for found in (find_format([message]) for message in flat)}
     return next(iter(formats.values())) if len(formats) == 1 else None
-
-
-def _dump_message(source: Any) -> dict[str, Any] | None:
-    if isinstance(source, (Mapping, MessageGroup)):
-        return {"format": "dicts", "data": encode_value(source)}
-    adapter = adapter_of(source)
-    return adapter and {"format": adapter.name, "data": adapter.load().to_json(source)}
-
-
-def _load_message(message: Mapping[str, Any]) -> Any:
-    kind, data = message["format"], message["data"]
-    if kind == "dicts":
-        data = decode_value(data)
-        return MessageGroup(data) if isinstance(data, list) else data
-    try:
-        adapter = adapters()[kind].load()
-    except (KeyError, ImportError) as error:
-        raise ConversionError(
-            f"the session was recorded with {kind!r}, which is not installed.",
-            fix="install the extra it belongs to, and pass the text unchanged.",
-        ) from error
-    return adapter.from_json(data)
 
 
 def _load_entry(

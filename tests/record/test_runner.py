@@ -29,6 +29,12 @@ class Script:
         return self.answers.pop(0)
 
 
+def raw_call(arguments: str) -> Message:
+    asked = call("c1", name="fail")
+    asked["tool_calls"][0]["function"]["arguments"] = arguments
+    return asked
+
+
 class TestRunning:
     def test_tools_run_until_the_model_answers(self) -> None:
         model = Script(call("c1", "c2", name="add", a=1, b=2), assistant("3"))
@@ -38,17 +44,16 @@ class TestRunning:
         assert texts(outcome.messages) == ["1 + 2?", None, "3", "3", "3"]
         assert [m.get("tool_call_id") for m in model.sent[1]] == [None, None, "c1", "c2"]
 
-    def test_everything_is_recorded_in_order_under_one_run(self) -> None:
+    def test_everything_is_recorded_in_order_under_one_evaluation(self) -> None:
         model = Script(call("c1", name="look"), assistant("ok"), assistant("bye"))
         runner = ConversationRunner(model, {"look": lambda: {"x": 1}})
+        first_run = runner.evaluation_id
         first = runner.run([system("s"), user("go")])
         second = runner.run("thanks")
         assert texts(runner.session.entries) == ["s", "go", None, '{"x": 1}', "ok", "thanks", "bye"]
-        run = first.entries[0].evaluation_id
-        assert run is not None
-        assert get_evaluation_history(runner.session, run) == first.entries
+        assert get_evaluation_history(runner.session, first_run) == first.entries
         assert [entry.sequence for entry in first.entries] == list(range(5))
-        assert second.entries[0].evaluation_id != run
+        assert second.entries[0].evaluation_id == runner.evaluation_id != first_run
         assert len(model.sent[-1]) == 6
 
     def test_the_step_limit_ends_a_run(self) -> None:
@@ -78,6 +83,8 @@ class TestFailures:
             (call("c1", name="nope"), "unknown tool 'nope'"),
             (call("c1", name="fail"), "ZeroDivisionError"),
             (call("c1", name="fail", unexpected=1), "TypeError"),
+            (raw_call("{not json"), "Error"),
+            (raw_call("[1, 2]"), "TypeError"),
         ],
     )
     def test_become_results_the_model_can_read(self, asked: Message, expected: str) -> None:
@@ -87,14 +94,6 @@ class TestFailures:
         failed = runner.session.entries[2]
         assert expected in (failed.content or "")
         assert failed.status == "error"
-
-    @pytest.mark.parametrize("arguments", ["{not json", "[1, 2]"])
-    def test_malformed_arguments_are_an_error_result(self, arguments: str) -> None:
-        asked = call("c1", name="look")
-        asked["tool_calls"][0]["function"]["arguments"] = arguments
-        runner = ConversationRunner(Script(asked, assistant("ok")), {"look": lambda: "x"})
-        runner.run("go")
-        assert "Error" in (runner.session.entries[2].content or "")
 
     def test_a_response_without_a_message_is_refused(self) -> None:
         with pytest.raises(ConversionError, match="assistant message"):

@@ -7,15 +7,16 @@ from the same server: documents are kept under the keys and in the form it chose
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory
 from tests.langchain.scripted import refusals
+from tests.stores.conversations import turn_of
 from tests.stores.servers import RedisServer
 
 module = pytest.importorskip("langchain_redis", reason="needs langchain-redis")
@@ -53,77 +54,49 @@ class Documents:
 
 
 @pytest.fixture
-def url(redis: RedisServer) -> str:
-    return redis.url
-
-
-def opened(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def reopen(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """Opens the same conversation again and again."""
     import redis as client
 
-    monkeypatch.setattr(
-        "langchain_redis.chat_message_history.SearchIndex.info", lambda self: {}, raising=True
-    )
-    monkeypatch.setattr(
-        "langchain_redis.chat_message_history.SearchIndex.create",
-        lambda self, **options: None,
-        raising=True,
-    )
-    store = module.RedisChatMessageHistory("a", redis_client=client.Redis.from_url(url))
-    store.index = Documents(store)
+    index = "langchain_redis.chat_message_history.SearchIndex"
+    monkeypatch.setattr(f"{index}.info", lambda self: {})
+    monkeypatch.setattr(f"{index}.create", lambda self, **options: None)
+
+    def store() -> Any:
+        opened = module.RedisChatMessageHistory("a", redis_client=client.Redis.from_url(redis.url))
+        opened.index = Documents(opened)
+        return opened
+
     return store
 
 
-def exchange(turn: int) -> list[BaseMessage]:
-    call: Any = {"name": "look", "args": {"turn": turn}, "id": f"c{turn}"}
-    return [
-        HumanMessage(f"question {turn}"),
-        AIMessage("", tool_calls=[call]),
-        ToolMessage(f"{turn}: " + "rows " * 100, tool_call_id=f"c{turn}", name="look"),
-        AIMessage(f"answer {turn}"),
-    ]
+def test_the_view_fits_and_the_record_is_whole_after_a_restart(reopen: Callable[[], Any]) -> None:
+    messages = [one for turn in range(15) for one in turn_of(turn, langchain=True)]
+    first = CuratedChatMessageHistory(reopen(), max_tokens=800)
+    first.add_messages(messages)
+    again = CuratedChatMessageHistory(reopen(), max_tokens=800)
+    assert [message.text for message in again.record] == [message.text for message in messages]
+    assert count_tokens(again.messages) <= 800
+    assert not refusals([*again.messages, HumanMessage("next")])
+    assert [message.text for message in again.messages] == [one.text for one in first.messages]
+    assert [message.id for message in again.record] == [message.id for message in first.record]
+    again.clear()
+    assert reopen().messages == []
 
 
-class TestHistory:
-    def test_the_view_fits_and_the_record_is_whole_after_a_restart(
-        self, url: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = CuratedChatMessageHistory(opened(url, monkeypatch), max_tokens=800)
-        for turn in range(15):
-            first.add_messages(exchange(turn))
-        again = CuratedChatMessageHistory(opened(url, monkeypatch), max_tokens=800)
-        said = [message.text for turn in range(15) for message in exchange(turn)]
-        assert [message.text for message in again.record] == said
-        assert count_tokens(again.messages) <= 800
-        assert not refusals([*again.messages, HumanMessage("next")])
-        assert [m.text for m in again.messages] == [m.text for m in first.messages]
-        assert [m.id for m in again.record] == [m.id for m in first.record]
-        again.clear()
-        assert opened(url, monkeypatch).messages == []
+async def test_calls_ids_and_names_are_put_back(reopen: Callable[[], Any]) -> None:
+    history = CuratedChatMessageHistory(reopen(), max_tokens=800)
+    await history.aadd_messages(turn_of(1, langchain=True))
+    record: list[Any] = CuratedChatMessageHistory(reopen()).record
+    assert record == await history.aget_record()
+    assert [call["id"] for call in record[1].tool_calls] == ["c1"]
+    assert (record[2].tool_call_id, record[2].name) == ("c1", "find")
+    assert all(message.id and not message.additional_kwargs for message in record)
+    await history.aclear()
 
-    def test_a_call_stays_with_its_result(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        history = CuratedChatMessageHistory(opened(url, monkeypatch), max_tokens=800)
-        history.add_messages(exchange(1))
-        record = CuratedChatMessageHistory(opened(url, monkeypatch)).record
-        assert [call["id"] for call in record[1].tool_calls] == ["c1"]  # type: ignore[attr-defined]
-        assert record[2].tool_call_id == "c1"  # type: ignore[attr-defined]
-        assert record[2].name == "look"
-        assert all(message.id for message in record)
-        assert all(not message.additional_kwargs for message in record)
-        assert [m.type for m in history.messages] == ["human", "ai", "tool", "ai"]
-        history.clear()
 
-    async def test_in_async(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        history = CuratedChatMessageHistory(opened(url, monkeypatch), max_tokens=800)
-        await history.aadd_messages(exchange(1))
-        again = CuratedChatMessageHistory(opened(url, monkeypatch))
-        assert await again.aget_record() == await history.aget_record()
-        assert (await again.aget_record())[1].tool_calls  # type: ignore[attr-defined]
-        await history.aclear()
-
-    def test_what_was_stored_without_us_is_read_as_it_is(
-        self, url: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        store = opened(url, monkeypatch)
-        store.add_messages([HumanMessage("hello")])
-        assert [m.text for m in CuratedChatMessageHistory(store).messages] == ["hello"]
-        store.clear()
+def test_messages_that_others_stored_are_read_as_they_are(reopen: Callable[[], Any]) -> None:
+    store = reopen()
+    store.add_messages([HumanMessage("hello")])
+    assert [message.text for message in CuratedChatMessageHistory(store).messages] == ["hello"]
+    store.clear()
