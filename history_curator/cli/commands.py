@@ -344,8 +344,8 @@ def prune(
     if config is not None:
         rules = RetentionConfig.from_file(config)
     found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-    lines = [json.dumps(asdict(one)) if as_json else str(one) for one in found]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    text = json.dumps([asdict(one) for one in found]) if as_json else "\n".join(map(str, found))
+    sys.stdout.write(f"{text}\n")
     if not apply:
         warn(["Dry run: nothing was written. Add --apply to do it."])
 
