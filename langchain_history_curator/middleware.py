@@ -136,7 +136,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
         self._has_warned = False
-        self._schemas: tuple[list[Any], list[dict[str, Any]] | None] = ([], None)
         # Refuses wrong settings now, not at the first model call.
         build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
         check_options({"reserve": reserve})
@@ -182,24 +181,23 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:
         """Return the schemas sent along: tools, and the form of a structured answer."""
-        bound = [*request.tools, request.response_format]
-        known, schemas = self._schemas
-        if len(known) != len(bound) or any(a is not b for a, b in zip(known, bound, strict=True)):
-            ours = {tool.name: tool for tool in self.tools}
-            for tool in request.tools:
-                name = getattr(tool, "name", "")
-                if name in ours and tool is not ours[name]:
-                    raise ConfigurationError(
-                        f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
-                        'yours, or pass recall_tool="look_back" to the middleware.'
-                    )
-            form: Any = request.response_format
-            if isinstance(form, (AutoStrategy, ProviderStrategy, ToolStrategy)):
-                form = form.schema
-            forms = () if form is None else ToolStrategy(schema=form).schema_specs
-            schemas = [*(schemas_of(request.tools) or ()), *map(_schema_of_form, forms)] or None
-            self._schemas = (bound, schemas)
-        return schemas
+        ours = {tool.name: tool for tool in self.tools}
+        for tool in request.tools:
+            name = getattr(tool, "name", "")
+            if name in ours and tool is not ours[name]:
+                raise ConfigurationError(
+                    f"tools: two are named {name!r}, yours and the recall tool. Fix: rename yours, "
+                    'or pass recall_tool="look_back" to the middleware.'
+                )
+        form: Any = request.response_format
+        if isinstance(form, (AutoStrategy, ProviderStrategy, ToolStrategy)):
+            form = form.schema
+        specs = () if form is None else ToolStrategy(schema=form).schema_specs
+        forms = [
+            {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
+            for spec in specs
+        ]
+        return [*(schemas_of(request.tools) or ()), *forms] or None
 
     def _steps(
         self, request: ModelRequest[Any], handler: Callable[..., Any]
@@ -259,10 +257,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         if request.system_message is None or not isinstance(messages[0], SystemMessage):
             return request.override(messages=messages)
         return request.override(system_message=messages[0], messages=messages[1:])
-
-
-def _schema_of_form(form: Any) -> dict[str, Any]:
-    return {"name": form.name, "description": form.description, "parameters": form.json_schema}
 
 
 def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:

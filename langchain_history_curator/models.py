@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, Literal
@@ -107,14 +107,14 @@ def messages_of(given: Any) -> list[Any]:
     Raises:
         ConversionError: when there are no messages in it.
     """
-    is_pair = isinstance(given, tuple) and list(map(type, given)) == [str, str]
     is_mapping = isinstance(given, Mapping)
-    is_dict_message = is_mapping and not {"role", "type"}.isdisjoint(given)
     if isinstance(given, PromptValue):
         return given.to_messages()
     if is_mapping and "messages" in given:
         return messages_of(given["messages"])
-    if is_pair or is_dict_message or isinstance(given, (str, BaseMessage)):
+    is_message = is_mapping and not {"role", "type"}.isdisjoint(given)
+    is_message = is_message or isinstance(given, (str, BaseMessage))
+    if is_message or (isinstance(given, tuple) and list(map(type, given)) == [str, str]):
         return [given]
     if hasattr(given, "messages"):  # before iterating: a pydantic state iterates over its fields
         return messages_of(given.messages)
@@ -128,34 +128,31 @@ def messages_of(given: Any) -> list[Any]:
 # The chat model inside its wrappers.
 
 
+def _steps_in(runnable: Any) -> Iterator[Any]:
+    """Yield a runnable and what is inside it: bindings, retries, fallbacks and steps of a chain."""
+    yield runnable
+    if isinstance(runnable, BaseLanguageModel):
+        return
+    fields = _fields_of(runnable)
+    inner = [fields.get(name) for name in ("bound", "runnable", "default")]
+    inner += fields.get("fallbacks") or ()
+    if isinstance(runnable, RunnableSequence):
+        inner += runnable.steps
+    elif isinstance(runnable, RunnableParallel):
+        inner += runnable.steps__.values()
+    for step in inner:
+        if hasattr(step, "invoke"):
+            yield from _steps_in(step)
+
+
 def _models_in(model: Any) -> list[Any]:
-    """Return every chat model that may answer: the one inside a runnable, then its fallbacks."""
-    path = _path_to_model(model)
-    others = [other for step in path for other in _fields_of(step).get("fallbacks") or ()]
-    return [path[-1], *(one for other in others for one in _models_in(other))]
-
-
-def _path_to_model(model: Any) -> list[Any]:
-    """Return the runnables around a chat model, from the outside in; the model comes last."""
-    path = [model]
-    while len(path) < 16 and not isinstance(path[-1], BaseLanguageModel):
-        fields, steps = _fields_of(path[-1]), []
-        if isinstance(path[-1], RunnableSequence):
-            steps = path[-1].steps[::-1]
-        elif isinstance(path[-1], RunnableParallel):
-            steps = list(path[-1].steps__.values())
-        inner = [fields.get(name) for name in ("bound", "runnable", "default")]
-        inner = [one for one in inner if hasattr(one, "invoke")]
-        inner += [step for step in steps if is_model(step)]
-        if not inner:
-            break
-        path.append(inner[0])
-    return path
+    """Return every chat model that may answer; the object itself where it is none of LangChain's."""
+    return [each for each in _steps_in(model) if isinstance(each, BaseLanguageModel)] or [model]
 
 
 def is_model(runnable: Any) -> bool:
-    """Return whether a runnable is a chat model, or a binding, retry, fallback or sequence of one."""
-    return isinstance(_path_to_model(runnable)[-1], BaseLanguageModel)
+    """Return whether there is a chat model in a runnable."""
+    return any(isinstance(each, BaseLanguageModel) for each in _steps_in(runnable))
 
 
 def _fields_of(runnable: Any) -> dict[str, Any]:
@@ -217,7 +214,7 @@ _ANSWER_FORMS = ("response_format", "response_json_schema", "response_schema", "
 
 def bound_tools(model: Any) -> list[dict[str, Any]] | None:
     """Return the schemas bound to a model: tools, and the form of a structured answer."""
-    for step in _path_to_model(model):
+    for step in _steps_in(model):
         kwargs = _fields_of(step).get("kwargs") or {}
         forms = [kwargs[name] for name in _ANSWER_FORMS if kwargs.get(name)]
         if schemas := schemas_of([*(kwargs.get("tools") or ()), *forms]):
@@ -235,7 +232,7 @@ def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) 
     `settings` are those of one call.
     """
     given = dict(settings or {})
-    for step in _path_to_model(model):
+    for step in _steps_in(model):
         fields = _fields_of(step)
         given |= {**(fields.get("model_kwargs") or {}), **(fields.get("kwargs") or {})}
         given["use_previous_response_id"] = fields.get("use_previous_response_id")
@@ -264,10 +261,10 @@ def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     return min(budgets, key=lambda budget: budget.max_tokens)
 
 
-def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> int:
+def limit_for(model: Any, max_tokens: Any, output: int | None = None) -> int:
     """Return the budget of a request: as given, as a share of the window, or the model's own."""
-    if isinstance(max_tokens, int) or not (max_tokens is None or is_fraction(max_tokens)):
-        return max_tokens
+    if max_tokens is not None and not is_fraction(max_tokens):
+        return max_tokens  # type: ignore[no-any-return]
     budget = budget_for_model(model, output=output)
     return budget.max_tokens if max_tokens is None else share_of(budget, max_tokens).max_tokens
 
