@@ -35,16 +35,7 @@ from history_curator.formats import (
     write_part,
 )
 from history_curator.formats.blocks import entry_fields
-from langchain_history_curator.blocks import (
-    free_items,
-    has_compaction,
-    kind_of,
-    read_calls,
-    read_reasoning_beside,
-    read_slots,
-    write_content,
-    write_rows,
-)
+from langchain_history_curator import blocks
 
 _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -168,11 +159,6 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return copies of messages that every view keeps, such as few-shot examples.
 
     They stay whole and in place at any budget; a pinned tool call brings its results.
-
-    Examples:
-        >>> from langchain_core.messages import AIMessage, HumanMessage
-        >>> pin([HumanMessage("2 🦜 9"), AIMessage("11")])[0].additional_kwargs
-        {'pinned': True}
     """
     return [
         one.model_copy(update={"additional_kwargs": {**one.additional_kwargs, "pinned": True}})
@@ -191,14 +177,14 @@ def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
         content = [{"type": "input_image", "image_url": content}]  # as langchain-openai sends it
     rest: dict[str, Any] = {"content": content}
     if not isinstance(content, str):
-        rest = entry_fields(read_slots(content, index))
+        rest = entry_fields(blocks.read_slots(content, index))
     in_blocks = rest.pop("tool_calls", None) or ()
     if role is _ASSISTANT:
-        calls = read_calls(fields, in_blocks)
+        calls = blocks.read_calls(fields, in_blocks)
         rest["tool_calls"], rest["name"] = calls, name
         rest["content"] = rest["content"] or (None if calls else "")
         if extra and not rest.get("reasoning"):
-            rest["reasoning"] = read_reasoning_beside(extra)
+            rest["reasoning"] = blocks.read_reasoning_beside(extra)
     elif role is _TOOL:
         rest["tool_name"], rest["status"] = name, fields.get("status")
         rest["tool_call_id"] = fields.get("tool_call_id", extra.get("tool_call_id"))
@@ -206,13 +192,13 @@ def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
         rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
     # The server's own summary of what was before it stays where it stands.
-    pinned = pinned or (role is _ASSISTANT and has_compaction(content))
+    pinned = pinned or (role is _ASSISTANT and blocks.has_compaction(content))
     return (ConversationEntry(role, sequence=index, source=message, pinned=pinned, **rest),)
 
 
 def _read_human(message: Any, index: int) -> Entries:
     content = message.__dict__["content"]
-    if isinstance(content, str) or not any(kind_of(block) == "result" for block in content):
+    if isinstance(content, str) or not any(blocks.kind_of(block) == "result" for block in content):
         return _read_message(_USER, message, index)
     # Anthropic's way: results as blocks of a user message, each an entry of its own.
     entries = _DICTS.read({"role": "user", "content": content, "name": message.name}, index)
@@ -271,7 +257,7 @@ def _build(
         call_id = entry.tool_call_id or ""
         return ToolMessage(tool_call_id=call_id, name=name, status=status, **common)
     if entry.role is _ASSISTANT:
-        return AIMessage(name=entry.name, **common, **write_rows(entry.tool_calls or ()))
+        return AIMessage(name=entry.name, **common, **blocks.write_rows(entry.tool_calls or ()))
     kind = HumanMessage if entry.role is _USER else SystemMessage
     return kind(name=entry.name, **common)
 
@@ -310,14 +296,14 @@ def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     if isinstance(message, AIMessage):
         update |= _rewrite_answer(message, entry)
     else:
-        update["content"] = write_content(message.content, entry)
+        update["content"] = blocks.write_content(message.content, entry)
     return message.model_copy(update=update)
 
 
 def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, Any]:
     """Return the changed fields of an answer: its calls, blocks and reasoning."""
     old, new = entry.root.tool_calls or (), entry.tool_calls or ()
-    content = write_content(message.content, entry, keeps_calls=new == old)
+    content = blocks.write_content(message.content, entry, keeps_calls=new == old)
     fields: dict[str, Any] = {"content": content}
     extra = message.additional_kwargs
     if new != old:
@@ -325,9 +311,9 @@ def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, A
         pairs = zip(old if len(old) == len(new) else new, new, strict=True)
         ids = {before.id: after.id for before, after in pairs}
         fields["additional_kwargs"] = extra = _write_beside(extra, {each.id for each in old}, ids)
-        fields |= write_rows(new)
+        fields |= blocks.write_rows(new)
     if len(entry.reasoning or ()) < len(entry.root.reasoning or ()):
-        fields["content"], fields["id"] = free_items(content), None
+        fields["content"], fields["id"] = blocks.free_items(content), None
         fields["additional_kwargs"] = {key: extra[key] for key in ("pinned",) if key in extra}
     return fields
 

@@ -29,19 +29,8 @@ from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import CuratedModelCall, is_fraction, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
+from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
-from langchain_history_curator.models import (
-    SERVER_HISTORY,
-    asked_models,
-    budget_arguments,
-    build_curator,
-    check_server_history,
-    counter_for,
-    counter_of,
-    limit_for,
-    provider_of,
-    schemas_of,
-)
 from langchain_history_curator.tools_and_events import (
     announce,
     hide_from_stream,
@@ -132,12 +121,12 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self._name = name
         self._options: SharedOptions = {"provider": "auto", **options}
         if "counter" in options:
-            self._options["counter"] = counter_of(options["counter"])
+            self._options["counter"] = models.counter_of(options["counter"])
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
         self._has_warned = False
         # Refuses wrong settings now, not at the first model call.
-        build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
+        models.build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
         check_options({"reserve": reserve})
         if managers:
             self.state_schema = CuratedState
@@ -169,13 +158,15 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         """Return the curator for a model: with its provider's rules and its family's counter."""
         provider = self._options["provider"]
         if provider == "auto":
-            provider = provider_of(model)
-        counter = self._options.get("counter") or counter_for(model)
-        profile = rules_for(provider, asked_models(model), self._options.get("reasoning"))
+            provider = models.provider_of(model)
+        counter = self._options.get("counter") or models.counter_for(model)
+        profile = rules_for(provider, models.asked_models(model), self._options.get("reasoning"))
         known = self._curators.get((profile, counter))
         if known is None:
             options = {**self._options, "provider": profile, "counter": counter}
-            known = build_curator(type(self).__name__, self._managers, options, name=self.name)
+            known = models.build_curator(
+                type(self).__name__, self._managers, options, name=self.name
+            )
             self._curators[profile, counter] = known
         return known
 
@@ -197,16 +188,16 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
             for spec in specs
         ]
-        return [*(schemas_of(request.tools) or ()), *forms] or None
+        return [*(models.schemas_of(request.tools) or ()), *forms] or None
 
     def _steps(
         self, request: ModelRequest[Any], handler: Callable[..., Any]
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
         if self.replace_server_history:
             request = _without_server_history(request)
-        check_server_history(request.model, request.model_settings)
+        models.check_server_history(request.model, request.model_settings)
         self._warn_of_summaries(request)
-        limit = limit_for(request.model, self.max_tokens)
+        limit = models.limit_for(request.model, self.max_tokens)
         messages: list[Any] = request.messages
         if request.system_message is not None:
             messages = [request.system_message, *messages]
@@ -224,7 +215,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             messages=messages,
             arguments={
                 "tools": self.schemas(request),
-                **budget_arguments(limit, self.reserve),
+                **models.budget_arguments(limit, self.reserve),
                 "format": FORMAT,
             },
             send=send,
@@ -261,7 +252,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
 def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:
     """Return a request that leaves no history to the provider's server."""
-    settings = {k: v for k, v in request.model_settings.items() if k not in SERVER_HISTORY}
+    settings = {k: v for k, v in request.model_settings.items() if k not in models.SERVER_HISTORY}
     model = request.model
     if getattr(model, "use_previous_response_id", False):
         model = model.model_copy(update={"use_previous_response_id": False})

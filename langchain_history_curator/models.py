@@ -102,11 +102,7 @@ def build_curator(
 
 
 def messages_of(given: Any) -> list[Any]:
-    """Return the messages in a list, a PromptValue, a state with ``messages``, a string or a message.
-
-    Raises:
-        ConversionError: when there are no messages in it.
-    """
+    """Return the messages in a list, a PromptValue, a state with ``messages``, a text or a message."""
     is_mapping = isinstance(given, Mapping)
     if isinstance(given, PromptValue):
         return given.to_messages()
@@ -251,11 +247,8 @@ def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
     `output` says how many tokens to leave for the answer. Bindings, retries, fallbacks and sequences
-    are seen through; with fallbacks the smallest budget counts.
-
-    Raises:
-        ConfigurationError: when the model does not say how much it takes, or `output` leaves
-            nothing for messages.
+    are seen through; with fallbacks the smallest budget counts. A model that does not say how much it
+    takes is a `ConfigurationError`, and so is an `output` that leaves no tokens for messages.
     """
     budgets = [budget_of(_window_of(each), output=output) for each in _models_in(model)]
     return min(budgets, key=lambda budget: budget.max_tokens)

@@ -18,22 +18,8 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
+from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
-from langchain_history_curator.models import (
-    StepOptions,
-    asked_models,
-    bound_tools,
-    budget_arguments,
-    check_arguments,
-    check_server_history,
-    counter_for,
-    counter_of,
-    is_model,
-    limit_for,
-    messages_of,
-    provider_of,
-    schemas_of,
-)
 from langchain_history_curator.tools_and_events import (
     EVENT_NAME,
     event_of,
@@ -77,7 +63,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     reserve: int = declare_field("reserve")
 
-    tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(schemas_of)] = None
+    tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(models.schemas_of)] = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""
 
     bus: Any = Field(default=None, exclude=True)
@@ -97,10 +83,10 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         max_tokens: int | None = None,
         managers: Any = (),
         tools: Sequence[Any] | None = None,
-        **settings: Unpack[StepOptions],
+        **settings: Unpack[models.StepOptions],
     ) -> None:
         if positional:
-            check_arguments(type(self).__name__, {}, (), positional)
+            models.check_arguments(type(self).__name__, {}, (), positional)
             raise ConfigurationError(
                 "HistoryCurator takes its managers by name. Fix: managers=[…]."
             )
@@ -125,26 +111,22 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         output: int | None = None,
         managers: Any = (),
         tools: Sequence[Any] | None = None,
-        **settings: Unpack[StepOptions],
+        **settings: Unpack[models.StepOptions],
     ) -> Self:
         """Return a step whose budget, counter, provider and bound tools are the model's own.
 
         `budget_for_model` says how the budget comes about, of which `output` is the answer's share. A
         `max_tokens` such as 0.5 is a share of the window. With fallbacks of other providers the
         rules of all hold (``portable``).
-
-        Raises:
-            ConfigurationError: when the model does not say how much it takes and `max_tokens` is
-                not given.
         """
-        check_server_history(model)
+        models.check_server_history(model)
         if settings.get("provider", "auto") == "auto":
-            settings["provider"] = provider_of(model)
-        settings.setdefault("counter", counter_for(model))
-        schemas = schemas_of(tools) or bound_tools(model)
-        limit = limit_for(model, max_tokens, output)
+            settings["provider"] = models.provider_of(model)
+        settings.setdefault("counter", models.counter_for(model))
+        schemas = models.schemas_of(tools) or models.bound_tools(model)
+        limit = models.limit_for(model, max_tokens, output)
         step = cls(max_tokens=limit, managers=managers, tools=schemas, **settings)
-        step._asked = asked_models(model)
+        step._asked = models.asked_models(model)
         return step
 
     @override
@@ -182,14 +164,14 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def __or__(self, other: Any) -> Any:
         """Compose. In front of a model its provider, its tools and ``tail`` are known."""
         step: Runnable[Any, Any] = self
-        if is_model(other):
-            check_server_history(other)
-            found: dict[str, Any] = {"tools": self.tools or bound_tools(other)}
+        if models.is_model(other):
+            models.check_server_history(other)
+            found: dict[str, Any] = {"tools": self.tools or models.bound_tools(other)}
             found["tail"] = self.tail or "request"
             if self.provider == "auto":
-                found["provider"] = provider_of(other)
+                found["provider"] = models.provider_of(other)
             step = before = self.model_copy(update=found)
-            before._asked = asked_models(other)
+            before._asked = models.asked_models(other)
         return RunnableSerializable.__or__(step, other)
 
     @override
@@ -205,11 +187,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def curate(self, given: Any) -> Curation:
         """Return the view with its report; takes the same input as `invoke`."""
-        return self.curator.curate(messages_of(given), **self._arguments())
+        return self.curator.curate(models.messages_of(given), **self._arguments())
 
     async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
-        return await self.curator.acurate(messages_of(given), **self._arguments())
+        return await self.curator.acurate(models.messages_of(given), **self._arguments())
 
     @property
     def curator(self) -> Curator:
@@ -219,7 +201,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             settings["provider"] = "core"
         built_from = {**settings, "asked": self._asked}
         if self._curator is None or built_from != self._built_from:
-            settings["counter"] = counter_of(settings["counter"])
+            settings["counter"] = models.counter_of(settings["counter"])
             _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
             settings["provider"] = rules_for(
                 settings["provider"], self._asked, settings["reasoning"]
@@ -231,9 +213,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def _arguments(self) -> dict[str, Any]:
         return {
-            "tools": schemas_of(self.tools),  # they may be assigned, or come with a copy
+            "tools": models.schemas_of(self.tools),  # they may be assigned, or come with a copy
             "tail": self.tail,
-            **budget_arguments(self.max_tokens, self.reserve),
+            **models.budget_arguments(self.max_tokens, self.reserve),
             "format": FORMAT,
         }
 
@@ -245,7 +227,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
-    check_arguments(owner.__name__, given, owner.model_fields, given.get("managers"))
+    models.check_arguments(owner.__name__, given, owner.model_fields, given.get("managers"))
     if isinstance(given.get("max_tokens"), float):
         raise ConfigurationError(
             f"{owner.__name__}: max_tokens is {given['max_tokens']}, a share of the window of a model "
@@ -264,17 +246,11 @@ def pre_model_hook(
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[Any] | None = None,
-    **settings: Unpack[StepOptions],
+    **settings: Unpack[models.StepOptions],
 ) -> Runnable[Any, Update]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent: the model gets the view.
 
     The agent's own `prompt`, which it adds after the hook, and its `tools` are counted.
-
-    Examples:
-        >>> from langchain_core.messages import HumanMessage
-        >>> hook = pre_model_hook(8_000)
-        >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
-        ['hi']
     """
     given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
     step = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **given)
@@ -290,23 +266,17 @@ def model_node(
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[Any] | None = None,
-    **settings: Unpack[StepOptions],
+    **settings: Unpack[models.StepOptions],
 ) -> Runnable[Any, Update]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
     Budget, counter, provider and bound tools are the model's own where not given. `prompt` is put
     before the messages. Returns ``{"messages": [answer]}``, so the state keeps the full record.
-
-    Examples:
-        >>> from langchain_core.language_models import FakeListChatModel
-        >>> node = model_node(FakeListChatModel(responses=["hello"]), 1_000)
-        >>> node.invoke({"messages": ["hi"]})["messages"][0].text
-        'hello'
     """
     given: Any = {"tail": "request", "managers": managers, "tools": tools, **settings}
     step = HistoryCurator.for_model(model, max_tokens=max_tokens, **given)
     lead = _system_message(prompt)
-    request: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *messages_of(state)])
+    request: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *models.messages_of(state)])
     node: Runnable[Any, Update] = request | step | model | (lambda answer: {"messages": [answer]})
     return node
 

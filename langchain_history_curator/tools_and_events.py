@@ -41,12 +41,6 @@ def recall_tool(
     `record` is a `CuratedChatMessageHistory` or any chat history, messages, or a callable that returns
     them. Without one the tool reads the messages of the agent it is called by, which needs langgraph.
     One answer costs at most `max_tokens`.
-
-    Examples:
-        >>> from langchain_core.messages import HumanMessage
-        >>> tool = recall_tool([HumanMessage("the code is 4711"), HumanMessage("and now?")])
-        >>> "4711" in tool.invoke({"query": "code"})
-        True
     """
     options: dict[str, Any] = {"counter": counter, "max_tokens": max_tokens, "name": name}
     shown: Any = {"name": name, "description": RECALL_DESCRIPTION, "args_schema": RecallRequest}
@@ -114,11 +108,6 @@ def handoff_view(
     the user's latest question. A ``fresh`` start leaves the system message out, for a sub-agent that
     has its own. A ``fork`` begins with exactly what the parent sent, system message included, so that
     the provider's cache holds: pass the parent's `tools` and settings, which are those of `Curator`.
-
-    Examples:
-        >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
-        >>> [message.text for message in handoff_view(said, "Find flights.", max_tokens=500)]
-        ['Book me a flight.', 'Where to?', 'Oslo', 'Find flights.']
     """
     if mode not in ("fork", "fresh"):
         raise ConfigurationError(f"handoff_view: mode is {mode!r}. Fix: 'fork' or 'fresh'.")
@@ -149,11 +138,6 @@ def fold_back(
     `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
     artifact: it is never sent to a model, and `recall_tool` returns it by the handle. The last line
     is ours, whatever the answer looks like.
-
-    Examples:
-        >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
-        >>> result.text.splitlines()[0]
-        'Two: 9:00, 17:00.'
     """
     said = [message for message in transcript if not isinstance(message, SystemMessage)]
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
