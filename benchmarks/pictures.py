@@ -3,8 +3,8 @@
     python -m benchmarks.pictures
 
 Writes ``docs/pictures/session.svg`` (one session, call by call), ``docs/pictures/views.svg`` (what
-each call shows of the record), ``docs/generated/front.md`` (the tables, see `benchmarks.front`) and
-the lines between the ``front`` marks of the README.
+each call shows of the record), ``docs/generated/front.md`` (the tables, see `benchmarks.front`),
+``docs/pictures/frontier.svg`` and the lines between the ``front`` marks of the README.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import front
 from benchmarks.data import GENERATED, ROOT, load
-from history_curator.lab import SessionPage, sample_conversation
+from history_curator.lab import SessionPage, plot_frontier, sample_conversation
 
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
 CACHED, NEW, NOTE, GONE, COMPACTED = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
@@ -177,6 +177,9 @@ def write_tables(sessions: Sequence[dict[str, Any]]) -> None:
         results = front.measure(sessions, budget)
         texts.append("\n".join([*front.table(results), "", front.describe(results, budget)]))
         print(texts[-1], flush=True)
+        if budget == BUDGET:
+            picture = plot_frontier(results).figure
+            picture.savefig(ROOT / "docs" / "pictures" / "frontier.svg", metadata={"Date": None})
     (GENERATED / "front.md").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
     readme = ROOT / "README.md"
     more = "[All numbers and the method](docs/benchmarks.md)."

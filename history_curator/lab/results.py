@@ -361,7 +361,7 @@ def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
         place, face = (each.cost, 100 * each.missed), f"C{number}" if each.sound else "none"
         ax.scatter(*place, s=70, facecolor=face, edgecolor=f"C{number}", zorder=2)
         ax.annotate(each.name, place, xytext=(7, 5 - 12 * (number % 2)), textcoords="offset points")
-    ax.margins(0.15)
+    ax.margins(0.2)
     ax.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later")
     ax.set_title("Cost and missed (lower left is better)")
     return ax

@@ -201,11 +201,11 @@ const showSession = (data) => {
       const faults = policy.views.filter((each) => each.fault || each.failed).length;
       const cells = view.failed ? ["refused: " + view.failed, "–", "–"] :
         [num(view.tokens) + (policy.max_tokens ? " of " + num(policy.max_tokens) : ""),
-          num(view.cached) + " (" + Math.floor(100 * view.cached / Math.max(1, view.tokens)) + "%)",
+          num(view.cached) + " (" + Math.round(100 * view.cached / Math.max(1, view.tokens)) + "%)",
           num(view.tokens - view.cached)];
       row.append(make("th", "", policy.name), ...cells.map((text) => make("td", "", text)),
         make("td", "", money(view.sofar)), make("td", "", money(policy.views[last].sofar)),
-        make("td", "", num(lost) + " of " + num(policy.lost.length)),
+        make("td", "", num(lost) + " of " + num(policy.views.reduce((sum, each) => sum + each.needed, 0))),
         make("td", faults ? "bad" : "", num(faults)));
       for (const cell of row.children) cell.setAttribute("role", "cell");
       row.firstChild.setAttribute("role", "rowheader");

@@ -17,6 +17,7 @@ from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
     NamedPolicy,
+    SessionPage,
     load_conversations,
     policy_names,
     replay,
@@ -290,3 +291,13 @@ def test_the_default_is_sound_and_recommended_on_real_sessions(sessions: int) ->
     assert found["curator"].sound, found["curator"].note
     assert "curator" in found.frontier(), str(found)
     assert found.recommend() == "curator"
+
+
+def test_the_page_of_a_session_and_its_totals_are_one_computation() -> None:
+    page = SessionPage(sample_conversation(), ["curator", "newest that fit"], max_tokens=12_000)
+    for drawn, total in zip(page.data["policies"], page.totals.values(), strict=True):
+        assert sum(view["cost"] for view in drawn["views"]) == pytest.approx(total.cost)
+        assert sum(view["cached"] for view in drawn["views"]) == total.cached
+        assert sum(view["needed"] for view in drawn["views"]) == total.needed
+        assert len(drawn["lost"]) == total.lost
+        assert sum("fault" in view for view in drawn["views"]) == total.invalid
