@@ -21,20 +21,21 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.workflow import Context, Workflow
 from pydantic import Field
 
+from history_curator.config import check_names
 from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
 from history_curator.record.recall import RecallRequest
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory
 from llamaindex_history_curator.messages import copy_value
-from llamaindex_history_curator.models import CURATOR_OPTIONS, check_keywords
+from llamaindex_history_curator.models import CURATOR_OPTIONS, FIXES
 from llamaindex_history_curator.tools_and_events import (
     read_react_steps,
     recall_tool,
     write_react_steps,
 )
 
-_OPTIONS = (*CURATOR_OPTIONS, "token_limit", "mark_cache", "curator")
+_OPTIONS = ({*CURATOR_OPTIONS} - {"name"}) | {"token_limit", "mark_cache", "curator"}
 _ARGUMENTS = {
     name
     for owner in (BaseWorkflowAgent, Workflow)
@@ -50,16 +51,10 @@ class CuratedAgent(BaseWorkflowAgent):
 
     def __init__(self, *, llm: LLM | None = None, **kwargs: Any) -> None:
         fields = type(self).model_fields
-        check_keywords(
-            type(self).__name__,
-            kwargs,
-            {*fields, *_ARGUMENTS, *_OPTIONS},
-            memory="pass it to run(): agent.run(question, memory=memory).",
-        )
-        options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs and name != "name"}
-        name = kwargs.get("name", fields["name"].default)
+        check_names(type(self).__name__, kwargs, {*fields, *_ARGUMENTS, *_OPTIONS}, FIXES)
+        options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
         if options.get("curator") is None:
-            options["name"] = name
+            options["name"] = kwargs.get("name", fields["name"].default)
         curated = CuratedLLM(llm or Settings.llm, **options)
         curated._place = "agent"
         super().__init__(llm=curated, **kwargs)
@@ -116,18 +111,14 @@ class CuratedAgent(BaseWorkflowAgent):
 class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     """A `FunctionAgent` whose every model call is a curated view of everything so far.
 
-    The scratchpad stays whole and reaches the memory when the run ends. A call that the provider
-    refuses as too long is repeated with a smaller view, at most twice. Works with and without
-    streaming, in an `AgentWorkflow`, and with any memory; without one it gets a `CuratedMemory`.
-
-    The arguments are those of `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes. With
-    ``recall_tool`` it also gets the tool that takes the handles of placeholders; a text is the
-    tool's name.
+    The scratchpad stays whole and reaches the memory when the run ends. Works with any memory, and
+    in an `AgentWorkflow`; without a memory it gets a `CuratedMemory`. The arguments are those of
+    `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes. With ``recall_tool`` it also gets
+    the tool that takes the handles of placeholders; a text is the tool's name.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
-        >>> agent = CuratedFunctionAgent(llm=MockLLM(), tools=[], token_limit=16_000)
-        >>> agent
+        >>> CuratedFunctionAgent(llm=MockLLM(), tools=[], token_limit=16_000)
         CuratedFunctionAgent('Agent')
     """
 
@@ -136,9 +127,8 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
     """A `ReActAgent` whose every model call is a curated view of everything so far.
 
     Actions and observations are curated as calls and results, so a long observation is shortened
-    like a tool result and the question stays. A system message from memory is kept.
-
-    The arguments are those of `ReActAgent` and of `CuratedLLM`, see `CuratedFunctionAgent`.
+    like a tool result and the question stays. A system message from memory is kept. The arguments
+    are those of `ReActAgent` and of `CuratedLLM`, see `CuratedFunctionAgent`.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM

@@ -25,6 +25,7 @@ from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
+from history_curator.config import check_names
 from history_curator.curator import Curation
 from history_curator.integrations import RETRIES, CuratedModelCall
 from history_curator.run_steps import Call, Steps, run_async, run_sync
@@ -32,8 +33,8 @@ from history_curator.tokens import read_usage
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
+    FIXES,
     AdapterWriter,
-    check_keywords,
     make_curator,
     takes_cache_points,
     tool_schemas,
@@ -100,7 +101,7 @@ class CuratedLLM(FunctionCallingLLM):
 
     def __init__(self, llm: LLM, **data: Any) -> None:
         fields = type(self).model_fields
-        check_keywords(self.class_name(), data, {*fields, *CURATOR_OPTIONS, "class_name"})
+        check_names(self.class_name(), data, {*fields, *CURATOR_OPTIONS, "class_name"}, FIXES)
         options = {name: data.pop(name) for name in CURATOR_OPTIONS if name in data}
         given, limit = data.pop("curator", None), data.get("token_limit")
         curator = make_curator(llm, given, limit, **options)

@@ -15,7 +15,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from pydantic import model_serializer, model_validator
 
-from history_curator.config import RetentionConfig, SharedOptions, check_options
+from history_curator.config import RetentionConfig, SharedOptions, check_names, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.integrations import rebuild_curator
@@ -38,10 +38,10 @@ from llamaindex_history_curator.chat_store import (
 from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
+    FIXES,
     AdapterWriter,
     TokenizerCounter,
     budget_for_llm,
-    check_keywords,
     make_curator,
     takes_cache_points,
 )
@@ -91,7 +91,7 @@ class CuratedMemory(BaseChatStoreMemory):
     _retention: Retention = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
-        check_keywords(type(self).__name__, data, {*type(self).model_fields, "class_name"})
+        check_names(type(self).__name__, data, {*type(self).model_fields, "class_name"}, FIXES)
         given = data.pop("curator", None)
         limit = data.pop("token_limit", None if given else DEFAULT_TOKEN_LIMIT)
         curator = make_curator(curator=given, token_limit=limit)
@@ -154,7 +154,7 @@ class CuratedMemory(BaseChatStoreMemory):
         where the cache plan says that it pays, and `token_flush_size` is ``compact_to`` in tokens.
         """
         known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
-        check_keywords(cls.__name__, options, known - {"options", "return"})
+        check_names(cls.__name__, options, known - {"options", "return"}, FIXES)
         database = {name: options.pop(name, None) for name in _DATABASE}
         if isinstance(chat_history, str):
             raise ConfigurationError(

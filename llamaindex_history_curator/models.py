@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count as numbers
 from operator import is_
 from typing import Any
@@ -22,7 +22,7 @@ from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.tools import BaseTool
 
-from history_curator.config import SharedOptions, check_names, check_options
+from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
@@ -52,12 +52,13 @@ _PLAIN_OF = {
 _ANSWERS = (MessageRole.ASSISTANT, MessageRole.MODEL)
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
-_FIXES = {
+FIXES = {
     "max_tokens": "did you mean 'token_limit'?",
     "image_token_size_estimate": "leave it out; images are counted by their size.",
     "audio_token_size_estimate": "leave it out: sound is counted by its size.",
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
     "count_initial_tokens": "leave it out; they always count.",
+    "memory": "pass it to run(): agent.run(question, memory=memory).",
     "memory_blocks": "put fixed texts into the system message, and pass "
     "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
@@ -171,11 +172,6 @@ def make_curator(
     managers = as_managers(given.pop("managers", ()))
     counter = given.pop("counter", counter_for_llm(llm))
     return Curator(*managers, max_tokens=token_limit, counter=counter, provider=rules, **given)
-
-
-def check_keywords(owner: str, given: Iterable[str], known: Collection[str], **fixes: str) -> None:
-    """Refuse unknown keyword arguments, naming the closest one or the replacement."""
-    check_names(owner, given, known, {**_FIXES, **fixes})
 
 
 # Messages as the adapter of an LLM takes them.
