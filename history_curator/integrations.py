@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from history_curator.caching import Mark, find_cache_rules, place_marks
 from history_curator.config import CuratorOptions
@@ -227,6 +228,17 @@ def is_too_long(error: Exception) -> bool:
     return status != _TOO_MANY_REQUESTS and _REFUSAL.search(str(error)) is not None
 
 
+_learned_limits: WeakKeyDictionary[Curator, dict[str | None, int]] = WeakKeyDictionary()
+"""The largest request that each model is known to take, for models that refused a larger one."""
+
+
+def note_accepted(curator: Curator, model: str | None, answer: Any) -> None:
+    """Raise the limit that refusals of a model taught to the prompt that an answer reports."""
+    limits, usage = _learned_limits.get(curator, {}), read_usage(answer)
+    if model in limits and usage is not None:
+        limits[model] = max(limits[model], usage.input)
+
+
 @dataclass(slots=True)
 class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
@@ -236,7 +248,8 @@ class CuratedModelCall:
         send: returns the call that sends a curation, in its sync and its async form.
         retries: how often a refused request is repeated with a smaller view.
         curating: opens around each curation.
-        first: the curation to send first, where there is one already.
+        model: the model that is asked. A refusal teaches its limit: until it accepts a larger
+            request, every call of this curator is kept within what it took.
         usage: returns the usage of an answer. The curation observes it after a refusal, and
             where it is far from the prediction; elsewhere the answer itself carries it.
     """
@@ -247,25 +260,31 @@ class CuratedModelCall:
     send: Callable[[Curation], Call]
     retries: int = RETRIES
     curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
-    first: Curation | None = None
+    model: str | None = None
     usage: Callable[[Any], Any] = lambda answer: answer
 
     def body(self) -> Steps[Any]:
         """Return what the model answered."""
         curator, arguments = self.curator, dict(self.arguments)
+        allowed = 0
         retries_left = 0 if curator.mode == "shadow" else self.retries
         refusal: Exception | None = None
-        curation = self.first
+        budget = arguments.get("max_tokens") or curator.max_tokens
+        learned = _learned_limits.get(curator, {}).get(self.model)
+        if budget is not None and learned is not None:
+            arguments["max_tokens"] = min(learned, budget)
         while True:
             try:
-                if curation is None:
-                    with self.curating():
-                        curate = (curator.curate, curator.acurate)
-                        curation = yield Call(*curate, (self.messages,), arguments)
+                with self.curating():
+                    curate = (curator.curate, curator.acurate)
+                    curation: Curation = yield Call(*curate, (self.messages,), arguments)
             except BudgetUnsatisfiableError:
                 if refusal is not None:  # nothing smaller is left
                     raise refusal from None
-                raise
+                if arguments.get("max_tokens") in (None, budget):
+                    raise
+                arguments["max_tokens"] = budget  # the model may take more than it did
+                continue
             try:
                 answer = yield self.send(curation)
             except Exception as error:
@@ -274,7 +293,10 @@ class CuratedModelCall:
                 share = None if refusal else _fitting_share(error, curation.tokens)
                 retries_left, refusal = retries_left - 1, error
             else:
+                if refusal is not None:
+                    _learned_limits.setdefault(curator, {})[self.model] = allowed
                 usage = self.usage(answer)
+                note_accepted(curator, self.model, usage or answer)
                 if refusal is not None or _is_unexpected(curation, usage):
                     curation.observe(usage)
                 return answer
@@ -282,7 +304,6 @@ class CuratedModelCall:
             limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
             allowed = int(min(limit, curation.tokens) * (share or SHRINK))
             arguments |= {"max_tokens": limit, "reserve": limit - max(1, allowed)}
-            curation = None
 
 
 def _is_unexpected(curation: Curation, answer: Any) -> bool:

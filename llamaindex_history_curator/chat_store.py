@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import warnings
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
-from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy import MetaData
 from sqlalchemy.engine import URL, make_url
@@ -24,7 +28,9 @@ from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
-from llamaindex_history_curator.messages import copy_value
+from history_curator.record.retention import Retention
+from history_curator.run_steps import Call, Steps, run_async, run_sync
+from llamaindex_history_curator.messages import FORMAT, copy_value
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 R = TypeVar("R")
@@ -32,6 +38,8 @@ R = TypeVar("R")
 _ID = "history_curator_id"
 """The keyword under which a stored message carries its id; no message that is read back has it."""
 _TABLE = "llama_index_memory"
+_asked: ContextVar[tuple[str, str | None]] = ContextVar("asked", default=("", None))
+"""The memory in which this task put a question last, and the question."""
 
 
 def open_chat_store(chat_store: Any, database: dict[str, Any]) -> ChatStore:
@@ -78,6 +86,134 @@ def _without_id(message: ChatMessage) -> ChatMessage:
 def _read_id(message: ChatMessage) -> str | None:
     found = message.additional_kwargs.get(_ID)
     return found if isinstance(found, str) else None
+
+
+# The record of a memory.
+
+
+class RecordMemory(BaseChatStoreMemory):
+    """The writing half of a memory: put, set, reset, and everything back.
+
+    Stores copies and returns copies. In a database a message is stored with an id, given when it
+    is put; messages that are returned have none.
+    """
+
+    chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
+    chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
+    retention: RetentionConfig | None = Field(default=None, frozen=True)
+    rewrite: bool = Field(default=False, frozen=True)
+
+    _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
+    _conversation: WriteBehind[ChatMessage] = PrivateAttr()
+    _retention: Retention = PrivateAttr()
+    _shortened: list[Hashable] | None = PrivateAttr(default=None)
+    """The keys of the messages of the last view, where it was shorter than the record."""
+
+    def _open_record(self, *, is_shadow: bool) -> None:
+        store, retention = self.chat_store, None if is_shadow else self.retention
+        edits_store = self.rewrite or can_edit(store)
+        self._retention = Retention(FORMAT, retention, store=store, edits_store=edits_store)
+        self._conversation = open_conversation(
+            store, self.chat_store_key, self.retention, ids=not is_shadow
+        )
+
+    @property
+    def session_id(self) -> str:
+        """The conversation of the store: `chat_store_key`, by the name `Memory` has for it."""
+        return self.chat_store_key
+
+    @property
+    def sql_store(self) -> ChatStore:
+        """The chat store, by the name `Memory` has for it."""
+        store: ChatStore = self.chat_store
+        return store
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the chat store failed the last time it was asked."""
+        return self._conversation.degraded
+
+    def get_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
+        """Return the record, oldest first: of a database, also what `Memory` archived in it."""
+        return list(map(hand_out, run_sync(self._read_all(status))))
+
+    async def aget_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
+        """Return the record; see `get_all`."""
+        return list(map(hand_out, await run_async(self._read_all(status))))
+
+    def _read_all(self, status: MessageStatus | None) -> Steps[list[ChatMessage]]:
+        if status is None or not isinstance(self.chat_store, AsyncDBChatStore):
+            return (yield from self._conversation.read())
+        found = yield store_call(self.chat_store, "get_messages", self.chat_store_key, status)
+        return list(found)
+
+    def put(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        self.put_messages([message])
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        await self.aput_messages([message])
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        run_sync(self._retention.add(self._conversation, _take_in(messages)))
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        taken = _take_in(messages)
+        is_question = bool(taken) and taken[-1].role.value == "user"
+        _asked.set((self._id, taken[-1].content) if is_question else ("", None))
+        await run_async(self._retention.add(self._conversation, taken))
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Replace the record. A view of this memory replaces nothing: what follows it is added."""
+        run_sync(self._set(messages))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record; see `set`."""
+        await run_async(self._set(messages))
+
+    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
+        taken, view = _take_in(messages), self._shortened
+        is_view = view is not None and list(map(FORMAT.key_of, taken[: len(view)])) == view
+        if view is not None and is_view:
+            warnings.warn(
+                f"the messages begin with a view of {self}: the record is kept, and only what "
+                "follows is added. Fix: leave chat_history out, or call reset() first.",
+                UserWarning,
+                stacklevel=2,
+            )
+            taken = taken[len(view) :]
+        yield from self._conversation.add(taken, replace=not is_view)
+
+    def reset(self, status: MessageStatus | None = None) -> None:
+        """Forget everything; of a database, only what has a `status`, if one is given."""
+        run_sync(self._reset(status))
+
+    async def areset(self, status: MessageStatus | None = None) -> None:
+        """Forget everything; see `reset`."""
+        await run_async(self._reset(status))
+
+    def _reset(self, status: MessageStatus | None) -> Steps[None]:
+        self._shortened = None
+        if status is None or not isinstance(self.chat_store, AsyncDBChatStore):
+            yield from self._conversation.add([], replace=True)
+        else:
+            yield store_call(self.chat_store, "delete_messages", self.chat_store_key, status)
+
+    def _own_question(self) -> str | None:
+        """Return the question that this task put last."""
+        asked_in, question = _asked.get()
+        return question if asked_in == self._id else None
+
+
+def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
+    """Return copies of messages, and refuse anything else before it is stored."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, ChatMessage):
+            FORMAT.read(message, index)  # raises
+    return list(map(hand_out, messages))
 
 
 # One conversation of a store.
@@ -137,6 +273,12 @@ def _async_store_calls(
         calls["edit"] = partial(_prune_rows, store, key, retention)
     sync = {name: partial(_run, call) for name, call in calls.items()}
     return sync | {f"a{name}": partial(_arun, call) for name, call in calls.items()}
+
+
+def store_call(store: AsyncDBChatStore, name: str, key: str, status: Any) -> Call:
+    """Return a call of an async store about the messages of one status."""
+    method = getattr(_with_own_engine(store), name)
+    return Call(_run, _arun, (partial(method, key, status=status),))
 
 
 async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> bool:

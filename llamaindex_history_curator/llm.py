@@ -26,10 +26,11 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from history_curator.config import check_names
-from history_curator.curator import Curation
-from history_curator.integrations import RETRIES, CuratedModelCall
+from history_curator.curator import Curation, Curator
+from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.integrations import RETRIES, CuratedModelCall, note_accepted
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from history_curator.tokens import read_usage
+from history_curator.tokens import read_usage, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
@@ -39,7 +40,14 @@ from llamaindex_history_curator.models import (
     takes_cache_points,
     tool_schemas,
 )
-from llamaindex_history_curator.tools_and_events import finish_view, span
+from llamaindex_history_curator.tools_and_events import (
+    FRAME_TOKENS,
+    LEFT_OUT,
+    Transcript,
+    finish_view,
+    shorten_context,
+    span,
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 Chunk = TypeVar("Chunk")
@@ -50,12 +58,14 @@ _TOOLS = "history_curator_tools"
 class View(list[ChatMessage]):
     """The messages of one request, and the curation they come from."""
 
-    __slots__ = ("_model", "curation")
+    __slots__ = ("_curator", "_model", "curation")
 
-    def __init__(self, messages: Sequence[ChatMessage], curation: Curation, model: str) -> None:
+    def __init__(
+        self, messages: Sequence[ChatMessage], curation: Curation, curator: Curator, model: str
+    ) -> None:
         super().__init__(messages)
         self.curation = curation
-        self._model = model
+        self._curator, self._model = curator, model
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return list, (list(self),)  # a copy is messages, not a view
@@ -63,6 +73,7 @@ class View(list[ChatMessage]):
     def observe(self, answer: Any) -> None:
         """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
         self.curation.observe(answer)
+        note_accepted(self._curator, self._model, answer)
 
 
 class CuratedLLM(FunctionCallingLLM):
@@ -74,7 +85,9 @@ class CuratedLLM(FunctionCallingLLM):
     as too long is repeated with a smaller view, at most twice.
 
     `token_limit` is the budget of every call, tools included; by default what the LLM takes.
-    `mark_cache` puts a `CachePoint` where the cache plan says it pays, for LLMs that take it. Further
+    `mark_cache` puts a `CachePoint` where the cache plan says it pays, for LLMs that take it.
+    `shorten_context` is for chat engines that retrieve: where the retrieved text alone does not
+    fit, it is shortened in its middle, with a warning in the log, rather than refused. Further
     arguments are ``managers``, the options of `Curator` and the fields of every LLM; a `curator`
     made elsewhere stands for them and the limit.
 
@@ -92,6 +105,7 @@ class CuratedLLM(FunctionCallingLLM):
     llm: SerializeAsAny[LLM] = Field(frozen=True)
     token_limit: int | None = Field(default=None, frozen=True)
     mark_cache: bool = Field(default=False, frozen=True)
+    shorten_context: bool = Field(default=False, frozen=True)
     curator: Any = Field(default=None, exclude=True, frozen=True)
 
     _place: str = PrivateAttr(default="llm")
@@ -144,7 +158,7 @@ class CuratedLLM(FunctionCallingLLM):
         write = None if self.curator.mode == "shadow" else self._adapter
         marks = self.mark_cache and takes_cache_points(self.llm) and (model or True)
         messages = finish_view(curation, curation.messages, self._place, write, marks)
-        return View(self._write(messages), curation, model)
+        return View(self._write(messages), curation, self.curator, model)
 
     # One request: curated, sent, and sent again with a smaller view when it is refused.
 
@@ -156,19 +170,39 @@ class CuratedLLM(FunctionCallingLLM):
         aask: Callable[[View], Any],
     ) -> Steps[tuple[View, Any]]:
         views: list[View] = []
+        given, options = self._read(messages), self._curate_options(tools)
+        transcript = Transcript.read(given)
+        if transcript is not None:
+            given, options = (
+                transcript.messages,
+                {**options, "tail": "history", "reserve": FRAME_TOKENS},
+            )
 
         def send(curation: Curation) -> Call:
-            views.append(self._write_view(curation))
-            return Call(ask, aask, (views[-1],))
+            view = self._write_view(curation)
+            if transcript is not None:
+                view[:] = transcript.write(view)
+            views.append(view)
+            return Call(ask, aask, (view,))
 
-        answer = yield from CuratedModelCall(
-            self.curator,
-            self._read(messages),
-            self._curate_options(tools),
-            send,
-            retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
-            usage=lambda _: None,  # every answer is observed, not only surprises
-        ).body()
+        def call() -> Steps[Any]:
+            return CuratedModelCall(
+                self.curator,
+                given,
+                options,
+                send,
+                retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
+                usage=lambda _: None,  # every answer is observed, not only surprises
+                model=self.llm.metadata.model_name,
+            ).body()
+
+        try:
+            answer = yield from call()
+        except BudgetUnsatisfiableError as error:
+            if not self.shorten_context:
+                raise
+            given = shorten_context(given, error.needed - error.max_tokens, self.curator.counter)
+            answer = yield from call()
         return views[-1], answer
 
     def _answer(
@@ -309,23 +343,31 @@ class CuratedLLM(FunctionCallingLLM):
         steps = self._predict(output_cls, prompt, kwargs)
         return await run_async(steps)
 
-    # Completions have no history to curate.
+    # Completions have no history to curate; engines write one as text, to condense a question.
 
-    def complete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
-        """Complete a prompt."""
-        return self.llm.complete(*args, **kwargs)
+    def _shorten_prompt(self, prompt: str) -> str:
+        budget, counter = self.curator.max_tokens, self.curator.counter
+        if not self.shorten_context or budget is None:
+            return prompt
+        return shorten_tokens(prompt, budget - FRAME_TOKENS, counter, marker=LEFT_OUT)
 
-    async def acomplete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
+    def complete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponse:
         """Complete a prompt."""
-        return await self.llm.acomplete(*args, **kwargs)
+        return self.llm.complete(self._shorten_prompt(prompt), *args, **kwargs)
 
-    def stream_complete(self, *args: Any, **kwargs: Any) -> CompletionResponseGen:
+    async def acomplete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponse:
         """Complete a prompt."""
-        return self.llm.stream_complete(*args, **kwargs)
+        return await self.llm.acomplete(self._shorten_prompt(prompt), *args, **kwargs)
 
-    async def astream_complete(self, *args: Any, **kwargs: Any) -> CompletionResponseAsyncGen:
+    def stream_complete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponseGen:
         """Complete a prompt."""
-        return await self.llm.astream_complete(*args, **kwargs)
+        return self.llm.stream_complete(self._shorten_prompt(prompt), *args, **kwargs)
+
+    async def astream_complete(
+        self, prompt: str, *args: Any, **kwargs: Any
+    ) -> CompletionResponseAsyncGen:
+        """Complete a prompt."""
+        return await self.llm.astream_complete(self._shorten_prompt(prompt), *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"CuratedLLM({self.llm.class_name()})"

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from pydantic import model_serializer, model_validator
 
 from history_curator.config import RetentionConfig, SharedOptions, check_names, check_options
@@ -21,19 +21,16 @@ from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.integrations import rebuild_curator
 from history_curator.managers import RelevanceManager
 from history_curator.record.branches import Branches
-from history_curator.record.outbox import WriteBehind
-from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import get_counter
 from llamaindex_history_curator.chat_store import (
     ChatStore,
     MissingStore,
+    RecordMemory,
     address_of,
-    can_edit,
     hand_out,
     is_in_memory,
     open_chat_store,
-    open_conversation,
 )
 from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
@@ -53,7 +50,7 @@ logger = logging.getLogger("llamaindex_history_curator")
 _live: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
 
-class CuratedMemory(BaseChatStoreMemory):
+class CuratedMemory(RecordMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
@@ -74,21 +71,14 @@ class CuratedMemory(BaseChatStoreMemory):
         (18, True)
     """
 
-    chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
-    chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, frozen=True)
     curator: Any = Field(default=None, exclude=True, repr=False, frozen=True)
     mark_cache: bool = Field(default=False, frozen=True)
     reserve: int = Field(default=0, ge=0, frozen=True)
-    retention: RetentionConfig | None = Field(default=None, frozen=True)
-    rewrite: bool = Field(default=False, frozen=True)
 
-    _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
     _counter: str | None = PrivateAttr(default=None)
     _view_curator: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
-    _conversation: WriteBehind[ChatMessage] = PrivateAttr()
-    _retention: Retention = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
         check_names(type(self).__name__, data, {*type(self).model_fields, "class_name"}, FIXES)
@@ -100,19 +90,13 @@ class CuratedMemory(BaseChatStoreMemory):
                 "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
                 "token_limit instead of a curator."
             )
-        data["chat_store"] = store = open_chat_store(data.get("chat_store"), {})
+        data["chat_store"] = open_chat_store(data.get("chat_store"), {})
         super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
         if self.reserve:  # lasting, so off the budget: that of one call would move every cutoff
             curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
         self._write = AdapterWriter(curator.profile.name)
-        is_shadow = curator.mode == "shadow"
-        self._conversation = open_conversation(
-            store, self.chat_store_key, self.retention, ids=not is_shadow
-        )
-        edits_store = self.rewrite or can_edit(store)
-        retention = None if is_shadow else self.retention
-        self._retention = Retention(FORMAT, retention, store=store, edits_store=edits_store)
+        self._open_record(is_shadow=curator.mode == "shadow")
         _live[self._id] = self
 
     @classmethod
@@ -136,6 +120,7 @@ class CuratedMemory(BaseChatStoreMemory):
         rewrite: bool = False,
         mark_cache: bool = False,
         token_flush_size: int | None = None,
+        sql_store: ChatStore | None = None,
         curator: Curator | None = None,
         **options: Any,
     ) -> CuratedMemory:
@@ -170,7 +155,7 @@ class CuratedMemory(BaseChatStoreMemory):
         if any(database.values()) and chat_store_key == DEFAULT_CHAT_STORE_KEY:
             session_id = session_id or str(uuid4())  # no two people share a conversation
         memory = cls(
-            chat_store=open_chat_store(chat_store, database),
+            chat_store=open_chat_store(chat_store or sql_store, database),
             chat_store_key=session_id or chat_store_key,
             curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
             retention=retention,
@@ -185,62 +170,10 @@ class CuratedMemory(BaseChatStoreMemory):
         return memory
 
     @property
-    def session_id(self) -> str:
-        """The conversation of the store: `chat_store_key`, by the name `Memory` has for it."""
-        return self.chat_store_key
-
-    @property
-    def degraded(self) -> bool:
-        """Whether the chat store failed the last time it was asked."""
-        return self._conversation.degraded
-
-    @property
     def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
         count = self.curator.counter.count
         return lambda text: range(count(text))
-
-    # The record.
-
-    def get_all(self) -> list[ChatMessage]:
-        """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, run_sync(self._conversation.read())))
-
-    async def aget_all(self) -> list[ChatMessage]:
-        """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, await run_async(self._conversation.read())))
-
-    def put(self, message: ChatMessage) -> None:
-        """Add one message to the record."""
-        self.put_messages([message])
-
-    async def aput(self, message: ChatMessage) -> None:
-        """Add one message to the record."""
-        await self.aput_messages([message])
-
-    def put_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        run_sync(self._retention.add(self._conversation, _take_in(messages)))
-
-    async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        await run_async(self._retention.add(self._conversation, _take_in(messages)))
-
-    def set(self, messages: list[ChatMessage]) -> None:
-        """Replace the record."""
-        run_sync(self._conversation.add(_take_in(messages), replace=True))
-
-    async def aset(self, messages: list[ChatMessage]) -> None:
-        """Replace the record."""
-        await run_async(self._conversation.add(_take_in(messages), replace=True))
-
-    def reset(self) -> None:
-        """Forget everything."""
-        run_sync(self._conversation.add([], replace=True))
-
-    async def areset(self) -> None:
-        """Forget everything."""
-        await run_async(self._conversation.add([], replace=True))
 
     # The view.
 
@@ -261,8 +194,8 @@ class CuratedMemory(BaseChatStoreMemory):
         initial_token_count: int = 0,
         **kwargs: Any,
     ) -> list[ChatMessage]:
-        """Return the view; see `get`."""
-        return await run_async(self._get(input, initial_token_count))
+        """Return the view; see `get`. The question that this task put last is the last in it."""
+        return await run_async(self._get(input or self._own_question(), initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
         curator = self._view_curator
@@ -270,7 +203,8 @@ class CuratedMemory(BaseChatStoreMemory):
         if curator.mode != "shadow":
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
-        question = asked.content if isinstance(asked, ChatMessage) else asked
+        question = _text_of(asked)
+        messages = _put_last(messages, question)
         if messages and messages[-1].role.value == "user" and messages[-1].content == question:
             question = None
         if question:
@@ -285,6 +219,8 @@ class CuratedMemory(BaseChatStoreMemory):
             return self._degrade(messages, error)
         write = None if curator.mode == "shadow" else self._write
         view = list(map(hand_out, curation.messages))
+        is_shorter = len(view) < len(messages)
+        self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else None
         return finish_view(curation, view, "memory", write, self.mark_cache)
 
     def _degrade(
@@ -400,12 +336,22 @@ class CuratedMemory(BaseChatStoreMemory):
     __str__ = __repr__
 
 
-def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
-    """Return copies of messages, and refuse anything else before it is stored."""
-    for index, message in enumerate(messages):
-        if not isinstance(message, ChatMessage):
-            FORMAT.read(message, index)  # raises
-    return list(map(hand_out, messages))
+def _text_of(asked: Any) -> str | None:
+    """Return the text of a question: a text, a message, or a `QueryBundle`."""
+    text = getattr(asked, "query_str", None) or getattr(asked, "content", None) or asked
+    return text if isinstance(text, str) else None
+
+
+def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMessage]:
+    """Put the question of a run behind those that other runs have asked since.
+
+    A model answers the question that it sees last.
+    """
+    users = [place for place, message in enumerate(messages) if message.role.value == "user"]
+    for place in reversed(users[:-1]):
+        if question and messages[place].content == question and place + 1 in users:
+            return [*messages[:place], *messages[place + 1 :], messages[place]]
+    return messages
 
 
 def _find_lost(data: dict[str, Any], options: dict[str, Any], given: dict[str, Any]) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index.core.agent.react.types import ActionReasoningStep, ObservationReasoningStep
 from llama_index.core.base.llms.types import (
@@ -13,6 +15,7 @@ from llama_index.core.base.llms.types import (
     CachePoint,
     ChatMessage,
     MessageRole,
+    TextBlock,
     ThinkingBlock,
     ToolCallBlock,
 )
@@ -36,12 +39,14 @@ from history_curator.record.recall import (
     RecallRequest,
 )
 from history_curator.run_steps import run_async, run_sync
+from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter
 
 # Events.
 
+logger = logging.getLogger("llamaindex_history_curator")
 dispatcher = get_dispatcher("llamaindex_history_curator")
 span = dispatcher.span
 """Decorates the method in which an event happens: an exporter drops an event outside of a span."""
@@ -202,6 +207,75 @@ def _tool_name(action: str) -> str:
     """A tool name that every provider's rules let through: a repair would not reach the text."""
     name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in action)
     return (name if name[:1].isalpha() else f"t{name}")[:64]
+
+
+# An agent with an `output_cls` asks for it with the whole conversation written as text, in one user
+# message. It is curated as the messages it was made of.
+
+FRAME_TOKENS = 60
+"""Tokens set aside for the words around such a text, or around a prompt."""
+LEFT_OUT = "\n[Shortened to fit.]\n"
+_OPENS = "<current_conversation>\n"
+_CLOSES_ONE = re.compile(r"\t</(\w+)>\n")
+
+
+class Transcript(NamedTuple):
+    """The messages that such a text was made of, each with its frame, and the text behind them."""
+
+    messages: list[ChatMessage]
+    ending: list[str]
+
+    @classmethod
+    def read(cls, messages: Sequence[ChatMessage]) -> Transcript | None:
+        """Return the transcript that a request consists of; None for another request."""
+        blocks = messages[-1].blocks if messages else []
+        texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+        if texts[:1] != [_OPENS]:
+            return None
+        out, start = list(messages[:-1]), 1
+        for end, text in enumerate(texts, 1):
+            closes = _CLOSES_ONE.fullmatch(text)
+            if closes and closes[1] != "system":  # which stands in front already
+                message = ChatMessage(role=closes[1], content="".join(texts[start:end]))
+                _pair_result(message, out)
+                out.append(message)
+            start = end if closes else start
+        return cls(out, texts[start:])
+
+    def write(self, view: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return curated messages as one text again, behind the system messages."""
+        system = [message for message in view if message.role is MessageRole.SYSTEM]
+        rest = [one.content or "" for one in view if one.role is not MessageRole.SYSTEM]
+        blocks = [TextBlock(text=text) for text in (_OPENS, *rest, *self.ending)]
+        return [*system, ChatMessage(role=MessageRole.USER, blocks=blocks)]
+
+
+def _pair_result(message: ChatMessage, before: Sequence[ChatMessage]) -> None:
+    """Give a result in a transcript a call in the answer before it: the text names neither."""
+    answers = [one for one in before if one.role is MessageRole.ASSISTANT]
+    if message.role in RESULTS and answers:
+        call = ToolCallBlock(tool_call_id=f"text-{len(before)}", tool_name="tool")
+        answers[-1].blocks.append(call)
+        message.additional_kwargs["tool_call_id"] = call.tool_call_id
+
+
+# Retrieved text.
+
+
+def shorten_context(
+    messages: Sequence[ChatMessage], excess: int, counter: TokenCounter
+) -> list[ChatMessage]:
+    """Return messages with the longest system message, which holds retrieved text, made shorter."""
+    out = list(messages)
+    system = [index for index, one in enumerate(out) if one.role is MessageRole.SYSTEM]
+    if system:
+        longest = max(system, key=lambda index: len(out[index].content or ""))
+        text = out[longest].content or ""
+        limit = counter.count(text) - excess - counter.count(LEFT_OUT)
+        logger.warning("retrieved text does not fit: %d tokens of it are left out", excess)
+        shorter = shorten_tokens(text, max(1, limit), counter, marker=LEFT_OUT)
+        out[longest] = ChatMessage(role=MessageRole.SYSTEM, content=shorter)
+    return out
 
 
 # The recall tool.

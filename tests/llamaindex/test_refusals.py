@@ -141,7 +141,7 @@ class TestOtherWays:
         assert curated.structured_predict(Answer, prompt).text == "ok"
         assert len(llm._seen) == 2
         assert (await curated.astructured_predict(Answer, prompt)).text == "ok"
-        assert len(llm._seen) == 4
+        assert len(llm._seen) == 3  # the limit was learned
 
     def test_two_times_at_the_most(self) -> None:
         llm, curated = refusing(most=0)
