@@ -1,0 +1,185 @@
+"""Runs of agents over one memory: contexts used again, eight at once, structured answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
+from pydantic import BaseModel
+
+from history_curator import ConfigurationError
+from history_curator.tokens import get_counter
+from llamaindex_history_curator import (
+    CuratedAgentWorkflow,
+    CuratedFunctionAgent,
+    CuratedLLM,
+    CuratedMemory,
+    CuratedReActAgent,
+)
+from tests.llamaindex.factories import assistant, call, texts, user
+from tests.llamaindex.models import RecordingLLM
+from tests.llamaindex.wires import Request, Step, Wire
+
+LIMIT = 3_000
+
+
+def look(n: int) -> str:
+    """Look something up."""
+    return "found " * 1_000
+
+
+def stock_agent() -> Any:
+    return FunctionAgent(llm=RecordingLLM(), tools=[])
+
+
+def curated_agent() -> Any:
+    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[])
+
+
+def stock_workflow() -> Any:
+    return AgentWorkflow(agents=[curated_agent()])
+
+
+def curated_workflow() -> Any:
+    return CuratedAgentWorkflow(agents=[curated_agent()])
+
+
+RUNNERS = pytest.mark.parametrize(
+    "make", [stock_agent, curated_agent, stock_workflow, curated_workflow]
+)
+
+
+class TestAContextThatIsUsedAgain:
+    @RUNNERS
+    @pytest.mark.parametrize("passed", ["each time", "once"])
+    async def test_the_record_grows_with_every_run(self, make: Any, passed: str) -> None:
+        runner, memory = make(), CuratedMemory.from_defaults(token_limit=9_000)
+        context, sizes = Context(runner), []
+        for question in ("first", "second", "third"):
+            given = {"memory": memory} if passed == "each time" or not sizes else {}
+            await runner.run(user_msg=question, ctx=context, **given)
+            sizes.append(len(memory.get_all()))
+        assert sizes == [2, 4, 6]
+        assert texts(memory.get_all())[::2] == ["first", "second", "third"]
+
+    async def test_a_memory_in_the_store_of_a_workflow_is_the_same_memory(self) -> None:
+        class Keeper(Workflow):
+            @step
+            async def keep(self, ctx: Context, ev: StartEvent) -> StopEvent:
+                memory = await ctx.store.get("memory", default=None)
+                if memory is None:
+                    memory = CuratedMemory.from_defaults(token_limit=9_000)
+                    await ctx.store.set("memory", memory)
+                await memory.aput(user(ev.text))
+                return StopEvent(result=memory)
+
+        keeper = Keeper()
+        context = Context(keeper)
+        memories = [await keeper.run(ctx=context, text=str(number)) for number in range(3)]
+        assert texts(memories[0].get_all()) == ["0", "1", "2"]
+
+    async def test_the_memory_of_a_context_that_was_saved_as_json(self) -> None:
+        agent, memory = curated_agent(), CuratedMemory.from_defaults(token_limit=9_000)
+        context = Context(agent)
+        await agent.run("first", ctx=context, memory=memory)
+        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
+        await agent.run("second", ctx=restored)
+        assert await restored.store.get("memory") is memory
+        assert texts(memory.get_all())[::2] == ["first", "second"]
+
+
+class TestEightRunsAtOnce:
+    @pytest.mark.parametrize("kind", [FunctionAgent, CuratedFunctionAgent])
+    async def test_the_question_of_a_run_is_the_last_one_in_its_requests(self, kind: Any) -> None:
+        def script(number: int, messages: Any) -> Any:
+            return call(f"c{number}", name="look", n=1) if number < 3 else assistant("done")
+
+        models = [RecordingLLM(script) for _ in range(8)]
+        agents = [kind(llm=llm, tools=[look], streaming=False) for llm in models]
+        memory = CuratedMemory.from_defaults(token_limit=30_000)
+        runs = (
+            agent.run(f"question {number}", memory=memory) for number, agent in enumerate(agents)
+        )
+        await asyncio.gather(*runs)
+        for number, llm in enumerate(models):
+            asked = [[one.content for one in sent if one.role == "user"] for sent in llm.sent]
+            assert [questions[-1] for questions in asked] == [f"question {number}"] * 4
+        assert len(memory.get_all()) == 8 * (1 + 3 * 2 + 1)
+
+    async def test_a_question_that_was_answered_stays_where_it_is(self) -> None:
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        await memory.aput_messages([user("and?"), assistant("1"), user("so?"), assistant("2")])
+        assert texts(await memory.aget(input="and?")) == ["and?", "1", "so?", "2"]
+
+
+class Verdict(BaseModel):
+    """What it came to."""
+
+    score: int
+
+
+class TestStructuredAnswers:
+    @pytest.mark.parametrize("kind", ["agent", "workflow"])
+    async def test_the_call_for_it_is_curated(self, kind: str) -> None:
+        numbers = iter(range(100))
+
+        def script(body: Request) -> Step:
+            if "response_format" in body:
+                return Step('{"score": 7}')
+            number = next(numbers)
+            calls = ((f"c{number}", "look", {"n": number}),)
+            return Step(calls=calls) if number % 4 else Step(f"answer {number}")
+
+        wire = Wire("openai", script)
+        options = {"output_cls": Verdict} if kind == "agent" else {}
+        runner: Any = CuratedFunctionAgent(
+            llm=wire.llm, tools=[look], token_limit=LIMIT, streaming=False,
+            system_prompt="be brief", **options,
+        )  # fmt: skip
+        if kind == "workflow":
+            runner = AgentWorkflow(agents=[runner], output_cls=Verdict)
+        memory = CuratedMemory.from_defaults(token_limit=30_000)
+        for question in ("first", "second", "third", "fourth"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                answer = await runner.run(user_msg=question, memory=memory)
+            assert answer.structured_response == {"score": 7}
+            messages = wire.last["messages"]
+            text = messages[-1]["content"]
+            assert "response_format" in wire.last
+            assert [message["role"] for message in messages] == ["system", "user"]
+            assert get_counter("o200k_base").count(json.dumps(messages)) <= LIMIT
+            assert f"<message>{question}</message>" in text
+            assert text.rstrip().endswith("according to the provided schema.")
+        assert wire.refused == []
+
+
+class TestHints:
+    def test_an_agent_says_where_a_memory_goes(self) -> None:
+        memory = ChatMemoryBuffer.from_defaults()
+        with pytest.raises(ConfigurationError, match=r"pass it to run\(\)"):
+            CuratedFunctionAgent(llm=RecordingLLM(), tools=[], memory=memory)
+
+    @pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent, CuratedLLM])
+    @pytest.mark.parametrize("name", ["compact_t", "low_water", "tokenlimit"])
+    def test_a_hint_never_suggests_what_was_given(self, kind: Any, name: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"unknown argument '{name}'") as caught:
+            kind(llm=RecordingLLM(), **{name: 1})
+        assert f"mean '{name}'" not in str(caught.value)
+
+
+async def test_a_run_that_reaches_its_iterations_keeps_its_steps() -> None:
+    llm = RecordingLLM(lambda number, messages: call(f"c{number}", name="look", n=1))
+    agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
+    memory = CuratedMemory.from_defaults(token_limit=9_000)
+    with pytest.raises(Exception, match="Max iterations"):
+        await agent.run("go", memory=memory, max_iterations=3)
+    assert [one.role.value for one in memory.get_all()] == [
+        "user", "assistant", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
