@@ -13,7 +13,6 @@ from history_curator.boundary.validate import (
     Findings,
     HistoryWarning,
     ValidatedHistory,
-    count_bytes,
     parse_timestamp,
     read_text,
 )
@@ -75,8 +74,7 @@ def sanitize_history(
         ([{'role': 'user', 'content': 'list them\n\nand now?'}], dict_keys([1]))
     """
     limits = limits or HistoryLimits.stateless()
-    count_bytes(payload, limits)
-    given = _decode(payload)
+    given = _decode(payload, limits.max_payload_bytes)
     if isinstance(given, Mapping):
         prompt = given.get("prompt", prompt)
         given = next((given[name] for name in HISTORY_FIELDS if name in given), None)
@@ -108,13 +106,20 @@ def sanitize_history(
     )
 
 
-def _decode(payload: Any) -> Any:
-    if not isinstance(payload, (str, bytes, bytearray)):
-        return payload
+def _decode(payload: Any, most: int | None) -> Any:
+    """Return a payload as data, unless it is too large as UTF-8 JSON."""
+    is_data, text = not isinstance(payload, (str, bytes, bytearray)), payload
     try:
-        if not isinstance(payload, str):
-            payload = payload.decode(json.detect_encoding(payload))
-        return parse_json(payload)
+        if is_data:
+            text = json.dumps(payload, ensure_ascii=False, default=str, separators=(",", ":"))
+        raw = text.encode("utf-8", errors="surrogatepass") if isinstance(text, str) else text
+    except (RecursionError, ValueError) as error:
+        raise HistoryValidationError("payload", "Is nested too deeply") from error
+    if most is not None and len(raw) > most:
+        problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
+        raise HistoryValidationError("payload", problem, f"{len(raw)} bytes")
+    try:
+        return payload if is_data else parse_json(raw.decode(json.detect_encoding(raw)))
     except ValueError as error:
         raise HistoryValidationError("payload", f"Is not JSON: {error}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,9 +10,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from history_curator.boundary.limits import HistoryLimits
-from history_curator.entries import ConversationEntry
 from history_curator.errors import HistoryValidationError, name_value
-from history_curator.formats import read_entries
 
 Severity = Literal["low", "medium", "high"]
 
@@ -73,15 +70,6 @@ class ValidatedHistory:
         return [{name: one[name] for name in fields} for one in self.records] or None
 
     @property
-    def entries(self) -> list[ConversationEntry]:
-        """The messages as entries; an orchestrator is an assistant of that name."""
-        messages = self.messages or []
-        for message in messages:
-            if message["role"] == "orchestrator":
-                message.update(role="assistant", name="orchestrator")
-        return read_entries(messages)
-
-    @property
     def truncated_count(self) -> int:
         """How many messages were shortened."""
         return sum(one["truncated"] for one in self.records)
@@ -133,8 +121,6 @@ def validate_history(
     if not isinstance(history, list):
         problem = "Must be a list of message dictionaries"
         raise HistoryValidationError(field, problem, type(history).__name__, "type_error")
-    if findings.limits.max_payload_bytes is not None:
-        count_bytes(history, findings.limits, field)
     kept = range(findings.find_first(len(history)), len(history))
     checked = [findings.check_message(index, history[index], now.isoformat()) for index in kept]
     records = [message for message in checked if message is not None]
@@ -270,21 +256,6 @@ def calculate_history_size(messages: Iterable[Mapping[str, Any]]) -> int:
     """Return the approximate size of messages in characters: fields, and a little JSON."""
     fields = ("content", "role", "timestamp")
     return sum(sum(len(one.get(name, "")) for name in fields) + JSON_OVERHEAD for one in messages)
-
-
-def count_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "payload") -> int:
-    """Return the size of data as UTF-8 JSON (text and bytes are JSON); refuse what is too large."""
-    try:
-        if not isinstance(data, (str, bytes, bytearray)):
-            data = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
-    except (RecursionError, ValueError) as error:
-        raise HistoryValidationError(field, "Is nested too deeply") from error
-    size = len(data.encode("utf-8", errors="surrogatepass") if isinstance(data, str) else data)
-    most = limits.max_payload_bytes if limits is not None else None
-    if most is not None and size > most:
-        problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
-        raise HistoryValidationError(field, problem, f"{size} bytes")
-    return size
 
 
 def read_text(content: Any) -> tuple[str | None, int]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 from uuid import UUID, uuid4
 
 from history_curator.entries import (
@@ -31,15 +31,6 @@ from history_curator.formats import (
 )
 
 K = TypeVar("K")
-
-Reducer = Callable[..., Sequence[Any]]
-"""Called as ``reducer(slice, event, context=…)``; returns the new slice."""
-
-
-class ReducerContext(NamedTuple):
-    """Tells a reducer which session it works for."""
-
-    session: HistorySession
 
 
 class HistorySession:
@@ -77,8 +68,7 @@ class HistorySession:
     @property
     def entries(self) -> tuple[ConversationEntry, ...]:
         """Every entry, oldest first."""
-        with self._lock:
-            return tuple(self._entries)
+        return tuple(self._entries)
 
     @property
     def messages(self) -> list[Any]:
@@ -106,9 +96,9 @@ class HistorySession:
             counts = Counter(entry.evaluation_id for entry in self._entries)
             for entry in entries:
                 evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
-                stamps: dict[str, Any] = {"evaluation_id": evaluation}
-                stamps["created_at"] = entry.created_at or now
-                recorded.append(replace(entry, sequence=counts[evaluation], **stamps))
+                created_at, sequence = entry.created_at or now, counts[evaluation]
+                stamps: Any = {"created_at": created_at, "sequence": sequence}
+                recorded.append(replace(entry, evaluation_id=evaluation, **stamps))
                 counts[evaluation] += 1
             self._entries += recorded
         for entry in recorded:
@@ -116,34 +106,28 @@ class HistorySession:
         return tuple(recorded)
 
     def register_reducer(
-        self, event_type: type[Any], reducer: Reducer, *, slice_type: type[Any]
+        self, event_type: type[Any], reducer: Callable[..., Any], *, slice_type: type[Any]
     ) -> Callable[[], None]:
         """Collect a slice of anything from this session's events; return a function to end it.
 
         For each event of the type that names this session, the slice becomes
-        ``reducer(slice, event, context=…)``; `select_all` returns it by the slice type. Slices are
-        not part of the session's JSON.
+        ``reducer(slice, event, context=session)``; `select_all` returns it by the slice type.
         """
-        context = ReducerContext(self)
 
         def reduce(event: Any) -> None:
             if getattr(event, "session_id", self.session_id) != self.session_id:
                 return
             with self._lock:
                 known = self._slices.get(slice_type, ())
-                self._slices[slice_type] = tuple(reducer(known, event, context=context))
+                self._slices[slice_type] = tuple(reducer(known, event, context=self))
 
         return self.bus.subscribe(event_type, reduce)
 
     def fork(self, at: int | None = None) -> HistorySession:
-        """Start a branch that shares the entries up to a point, for an edited message.
-
-        `at` is how many entries to share (negative counts from the end); all by default.
-        """
-        shared = self.entries
+        """Start a branch that shares the first `at` entries; negative counts from the end."""
         branch = HistorySession(bus=self.bus)
         branch.parent_id = self.session_id
-        branch._entries = list(shared[: position_of(at, len(shared))])
+        branch._entries = list(self.entries[: position_of(at, len(self))])
         return branch
 
     def to_json(self) -> str:
@@ -196,9 +180,8 @@ def position_of(at: int | None, count: int) -> int:
     if at is None:
         return count
     if not -count <= at <= count:
-        raise ConfigurationError(
-            f"at: {at} is outside this conversation of {count}. Fix: pass {-count} to {count}."
-        )
+        fix = f"Fix: pass {-count} to {count}."
+        raise ConfigurationError(f"at: {at} is outside this conversation of {count}. {fix}")
     return at if at >= 0 else count + at
 
 
@@ -227,9 +210,6 @@ def get_evaluation_history(
 ) -> tuple[ConversationEntry, ...]:
     """Return all entries of one run, oldest first."""
     return tuple(entry for entry in session.entries if entry.evaluation_id == evaluation_id)
-
-
-# Recorded messages as JSON and back, in the format they were given in.
 
 
 def _common_format(sources: Sequence[Any]) -> MessageFormat | None:

@@ -81,12 +81,6 @@ class TestEnvironment:
 
 
 class TestInForce:
-    def test_payload_limit(self) -> None:
-        with pytest.raises(HistoryValidationError, match="payload limit of 1000 bytes"):
-            validate_history(
-                [said("user", "é" * 500)], HistoryLimits.user_first(max_payload_bytes=1_000)
-            )
-
     def test_early_warning(self) -> None:
         limits = HistoryLimits(warn_messages=10)
         assert validate_history(dialogue(10), limits).warnings == ()

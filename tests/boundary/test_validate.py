@@ -15,7 +15,6 @@ from history_curator.boundary import (
     sanitize_history,
     validate_history,
 )
-from history_curator.entries import MessageRole
 from history_curator.errors import HistoryValidationError
 from tests.boundary.factories import TIME, dialogue, said
 
@@ -169,7 +168,6 @@ class TestEmpty:
         result = validate([said("user", " "), said("assistant", "")])
         assert result.messages is None
         assert codes(result) == ["empty_content", "empty_content", "all_filtered"]
-        assert result.entries == []
 
 
 class TestErrors:
@@ -272,12 +270,3 @@ def test_the_task_context_compares_moments_not_text() -> None:
         "oldest_message": times[0],
         "newest_message": times[2],
     }
-
-
-def test_an_orchestrator_is_an_assistant_entry_of_that_name() -> None:
-    entry = validate([said("orchestrator", "plan")]).entries[0]
-    assert (entry.role, entry.name, entry.content) == (
-        MessageRole.ASSISTANT,
-        "orchestrator",
-        "plan",
-    )

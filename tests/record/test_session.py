@@ -195,7 +195,7 @@ class TestReducers:
         ann, bob = HistorySession(bus=bus), HistorySession(bus=bus)
         stop = ann.register_reducer(
             ConversationRecorded,
-            lambda known, event, *, context: (*known, len(context.session)),
+            lambda known, event, *, context: (*known, len(context)),
             slice_type=int,
         )
         ann.append(user("a"))
