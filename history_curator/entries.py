@@ -90,6 +90,14 @@ class Reasoning:
     encrypted: bool = False
 
 
+FILLERS = (
+    "Please continue.",
+    "[Start of the conversation.]",
+    "[Earlier messages are not shown.]",
+)
+"""User texts that complete a view where a provider insists on one; nobody asked them."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationEntry:
     """One message of a conversation.
@@ -167,11 +175,15 @@ class ConversationEntry:
 
     @property
     def is_real_user(self) -> bool:
-        """Whether it is a user entry that the user wrote and that is not blank."""
+        """Whether it is a user entry that the user wrote and that is not blank.
+
+        Texts that a view was completed with are none, also where they come back as a message.
+        """
         return (
             self.role is MessageRole.USER
             and self.origin is None
             and (bool(self.content and not self.content.isspace()) or self.has_media)
+            and self.content not in FILLERS
         )
 
     @property

@@ -7,6 +7,7 @@ results). Tool ids are not unique: providers and logs reuse them. A result there
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -17,6 +18,34 @@ UnitKind = Literal["user", "assistant", "exchange"]
 
 MISSING_RESULT = "[No result: the call was not answered, and it may have run.]"
 ORPHAN = "tool result without a matching call"
+
+_LONGEST_MARKER = 120
+_WORD = re.compile(r"\w+")
+_COURTESIES = frozenset(
+    [
+        "hi",
+        "hello",
+        "hey",
+        "there",
+        "good",
+        "morning",
+        "afternoon",
+        "evening",
+        "day",
+        "thanks",
+        "thank",
+        "you",
+        "so",
+        "very",
+        "much",
+        "ok",
+        "okay",
+        "great",
+        "perfect",
+        "nice",
+        "cool",
+    ]
+)
 
 _USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
 
@@ -83,6 +112,7 @@ class Pairing:
     Attributes:
         units: every unit, in order of their heads.
         users: positions in `units` of what the user said.
+        questions: those of them that ask for something.
         pinned: positions in `units` of those that hold a pinned entry.
         hard_starts: positions in `units` of those before which nothing is sent.
         waiting: positions in `units` of exchanges that wait for results.
@@ -100,6 +130,7 @@ class Pairing:
         if earlier is None:
             self.units: list[Unit] = []
             self.users: list[int] = []
+            self.questions: list[int] = []
             self.pinned: list[int] = []
             self.hard_starts: list[int] = []
             self.waiting: set[int] = set()
@@ -132,6 +163,8 @@ class Pairing:
         elif role is _USER:
             if entry.is_real_user:
                 self.users.append(len(self.units))
+                if asks_for_something(entry):
+                    self.questions.append(len(self.units))
             self.units.append(Unit("user", entry, index))
             self._latest = -1
         else:
@@ -202,6 +235,25 @@ class Pairing:
         """Positions of results that are in no unit, with the reasons."""
         later = "a later result for the same call took its place"
         return {**self.orphans, **dict.fromkeys(self.replaced, later)}
+
+
+def asks_for_something(entry: ConversationEntry) -> bool:
+    """Return whether a user entry is more than a bracketed marker of a host or a courtesy.
+
+    Examples:
+        >>> marker = "[Request interrupted by user for tool use]"
+        >>> said = [
+        ...     ConversationEntry(MessageRole.USER, text) for text in (marker, "Thanks!", "Why?")
+        ... ]
+        >>> list(map(asks_for_something, said))
+        [False, False, True]
+    """
+    text = (entry.content or "").strip()
+    if not text or len(text) > _LONGEST_MARKER:
+        return True
+    if text[0] == "[" and text.find("]") == len(text) - 1:
+        return False
+    return not _COURTESIES.issuperset(_WORD.findall(text.lower()))
 
 
 def _without_repeated_calls(entry: ConversationEntry) -> ConversationEntry:

@@ -101,7 +101,7 @@ def fit_window(
     )
     record = memo.read_entries(entries)
     builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
-    return builder.build(max_tokens, max_tokens)
+    return builder.fit(max_tokens, max_tokens)
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:

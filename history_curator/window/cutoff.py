@@ -315,22 +315,20 @@ def _compact(  # noqa: PLR0917
 def _kept_questions(
     sizes: UnitSizes, cutoff: int, position: int, barrier: int, available: int
 ) -> list[int]:
-    """Return the first user entry, and the one in whose turn the cutoff falls, where they are small.
+    """Return the first question, and the one in whose turn the cutoff falls, where they are small.
 
-    The latest one of all stays at any size.
+    The latest user entry of all stays at any size.
     """
-    users, most = sizes.pairing.users, available * KEPT_QUESTION_SHARE
-    first = bisect_left(users, barrier)
-    questions = [barrier] if barrier and barrier < cutoff else []
-    if first >= len(users) or users[first] >= cutoff:
-        return questions
-    governing, latest = bisect_left(users, cutoff) - 1, bisect_right(users, position) - 1
-    if first == latest or sizes.full(users[first]) <= most:
-        questions.append(users[first])
-    in_turn = governing > first and users[governing + 1 : governing + 2] != [cutoff]
-    if in_turn and (governing == latest or sizes.full(users[governing]) <= most):
-        questions.append(users[governing])
-    return questions
+    users, questions = sizes.pairing.users, sizes.pairing.questions
+    first, end = bisect_left(questions, barrier), bisect_left(questions, cutoff)
+    asked = questions[first:end]
+    in_turn = questions[end : end + 1] != [cutoff]
+    most = available * KEPT_QUESTION_SHARE
+    chosen = {*asked[:1], *(asked[-1:] if in_turn else ())}
+    kept = {unit for unit in chosen if sizes.full(unit) <= most}
+    count = bisect_right(users, position)
+    required = [*users[max(0, count - 1) : count], *([barrier] if barrier else ())]
+    return sorted({*kept, *[unit for unit in required if barrier <= unit < cutoff]})
 
 
 def _start_of_running_turn(pairing: Pairing, position: int) -> int:
