@@ -175,7 +175,7 @@ def find_cutoff(
     units, answer = sizes.pairing.units, sizes.pairing.newest_answer
     if not units:
         return WindowState(), WindowState()
-    distance = RESTART_BUDGETS * budget * 4
+    distance = RESTART_BUDGETS * max(1, budget) * 4
     checkpoints = sizes.checkpoints if not sizes.cold else {}
     restart = _restart_before(sizes, answer, distance)
     state: WindowState = checkpoints.get((options, available), restart)
