@@ -68,9 +68,10 @@ class Curator:
     Whatever the managers do, the view fits `max_tokens` or `BudgetUnsatisfiableError` is raised,
     no tool exchange is split, the provider's rules hold, the system message and the latest user
     message are there, and untouched messages are the very objects that were given. The input is not
-    changed. The same messages and the same usage reports (`Curation.observe`, `idle`) give the same
-    view, on any machine, after any restart; a curator is safe to share between threads and
-    conversations.
+    changed. The same messages and the same usage reports and pauses (`Curation.observe`, `idle`) give
+    the same view, on any machine, after any restart, as far as the managers do: a summary that is not
+    stored is written anew. A curator is safe to share between threads and conversations; a copy in
+    another process starts as new.
 
     Args:
         managers: applied in order; none is a good default, the budget alone.

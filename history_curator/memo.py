@@ -25,8 +25,9 @@ MEMO_BYTES = 256 * 2**20
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
-_LISTS, _STATES = 4, 8
-"""How many lists of messages are recognised as a whole, and how many states of the window in each."""
+_LISTS, _STATES, _LONGEST_LIST = 4, 8, 100_000
+"""How many lists of messages are recognised as a whole, how many states of the window in each, and
+how many messages in the newest at most."""
 
 
 class EntryFacts:
@@ -182,6 +183,7 @@ class KnownList(NamedTuple):
     copies: list[Any]
     rows: list[tuple[EntryFacts, ...]]
     record: Record
+    size_bytes: int
 
 
 class Memo:
@@ -221,8 +223,10 @@ class Memo:
             facts += row
             places += [place] * len(row)
         record = Record(facts, messages=messages, places=places, earlier=earlier)
-        newest = KnownList(format, copies, rows, record.without_messages())
-        self._lists = [newest, *[each for each in self._lists if each is not past][: _LISTS - 1]]
+        size_bytes = 0 if past is None else past.size_bytes
+        size_bytes += sum([facts.size_bytes for row in rows[start:] for facts in row])
+        newest = KnownList(format, copies, rows, record.without_messages(), size_bytes)
+        self._keep_list(newest, past)
         return record
 
     def read_entries(
@@ -271,6 +275,16 @@ class Memo:
                 if beginning == known.copies and set(map(type, beginning)) == {dict}:
                     return known
         return None
+
+    def _keep_list(self, newest: KnownList, past: KnownList | None) -> None:
+        """Remember a list in the place of its beginning, and of others as many as fit the bound."""
+        kept = [newest] if len(newest.rows) <= _LONGEST_LIST else []
+        free = self.max_bytes - newest.size_bytes
+        for known in self._lists:
+            free -= known.size_bytes
+            if known is not past and free >= 0 and len(kept) < _LISTS:
+                kept.append(known)
+        self._lists = kept
 
     def _read_message(
         self, message: Any, format: MessageFormat, place: int

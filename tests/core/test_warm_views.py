@@ -9,7 +9,10 @@ import pickle
 import random
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -20,7 +23,9 @@ from history_curator import (
     Curator,
     HeuristicCounter,
     MessageRole,
+    RelevanceManager,
     SlidingWindowManager,
+    SummarizingManager,
     TiktokenCounter,
     TurnRetentionManager,
     check_conversation,
@@ -505,3 +510,28 @@ class TestCuration:
         again = pickle.loads(pickle.dumps(curation))
         assert again == curation
         assert again.report.to_dict() == curation.report.to_dict()
+
+
+def summarise(prompt: str) -> str:
+    return f"so far: {len(prompt)} characters"
+
+
+@pytest.mark.parametrize(
+    ("managers", "options"),
+    [
+        ((), {"retrieve": True}),
+        ((), {"retrieve": "auto", "recall_tool": True}),
+        ((RelevanceManager(),), {}),
+        ((SummarizingManager(summarise),), {}),
+    ],
+)
+def test_a_fork_or_a_worker_starts_as_new(managers: Any, options: dict[str, Any]) -> None:
+    """A curator that was used can be pickled, and gives the same views in another process."""
+    messages = session(20)
+    curator = Curator(*managers, max_tokens=900, **options)
+    views = [curator.curate(messages[:end]).messages for end in (30, len(messages))]
+    given = [messages[:30], messages]
+    for copied in (pickle.loads(pickle.dumps(curator)), copy.deepcopy(curator)):
+        assert [copied.curate(each).messages for each in given] == views
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        assert list(pool.map(partial(view, curator, tail=None), given)) == views
