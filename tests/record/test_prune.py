@@ -19,161 +19,125 @@ pytest.importorskip("sqlalchemy")
 
 TRIM = RetentionConfig(persist_tool_invocations="trimmed")
 NONE = RetentionConfig(persist_tool_invocations="none")
-BULK = "row " * 300
+BULK = "row " * 200
 
 
-def dump(path: Path) -> list[Any]:
+def dump(path: Path, table: str) -> list[Any]:
     with sqlite3.connect(path) as connection:
-        table = connection.execute(
-            "select name from sqlite_master where type = 'table'"
-        ).fetchone()[0]
         return connection.execute(f"select * from {table} order by id").fetchall()
 
 
-@pytest.fixture
-def langchain_store(tmp_path: Path) -> Path:
+def open_history(path: Path, session: str) -> Any:
     stores = pytest.importorskip("langchain_community.chat_message_histories")
-    messages = pytest.importorskip("langchain_core.messages")
+    return stores.SQLChatMessageHistory(session, connection=f"sqlite:///{path}")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of LangChain with four turns of two conversations."""
     path = tmp_path / "langchain.db"
     for session in ("ann", "bob"):
-        history = stores.SQLChatMessageHistory(session, connection=f"sqlite:///{path}")
+        history = open_history(path, session)
         for turn in range(4):
-            call = f"c{turn}"
-            history.add_messages(
-                [
-                    messages.HumanMessage(f"question {turn}"),
-                    messages.AIMessage(
-                        [
-                            {"type": "text", "text": "looking"},
-                            {"type": "tool_use", "id": call, "name": "find", "input": {"q": "x"}},
-                        ],
-                        tool_calls=[{"name": "find", "args": {"q": "x"}, "id": call}],
-                        response_metadata={"model": "m"},
-                    ),
-                    messages.ToolMessage(
-                        BULK, tool_call_id=call, name="find", artifact={"rows": [1]}, status="error"
-                    ),
-                    messages.AIMessage(f"answer {turn}"),
-                ]
-            )
+            history.add_messages(turn_of(turn, langchain=True))
         history.engine.dispose()
     return path
 
 
-@pytest.fixture
-async def llamaindex_store(tmp_path: Path) -> Path:
-    sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
-    pytest.importorskip("aiosqlite")
-    path = tmp_path / "llamaindex.db"
-    store = sql.SQLAlchemyChatStore(
-        table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{path}"
-    )
-    for turn in range(4):
-        await store.add_messages("ann", turn_of(turn, langchain=False))
-    await store._async_engine.dispose()
-    return path
-
-
 class TestLangChain:
-    def test_a_dry_run_changes_nothing(
-        self, langchain_store: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        before = dump(langchain_store)
+    def test_a_dry_run_changes_nothing(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        before = dump(path, "message_store")
         caplog.set_level(logging.INFO, logger="history_curator.retention")
-        pruned = prune_store(f"sqlite:///{langchain_store}", config=NONE)
-        assert dump(langchain_store) == before
+        pruned = prune_store(f"sqlite:///{path}", config=NONE)
+        assert dump(path, "message_store") == before
         assert [(one.session_id, one.rows, one.trimmed, one.removed) for one in pruned] == [
-            ("ann", 16, 2, 2),
-            ("bob", 16, 2, 2),
+            ("ann", 16, 0, 4),
+            ("bob", 16, 0, 4),
         ]
-        assert str(pruned[0]).startswith("message_store, ann: 16 messages, 2 trimmed, 2 removed, ")
+        assert str(pruned[0]).startswith("message_store, ann: 16 messages, 0 trimmed, 4 removed, ")
         assert f"prune (dry run): {pruned[0]}" in caplog.messages
 
     def test_results_that_share_a_user_message_stay_with_their_calls(self, tmp_path: Path) -> None:
-        stores = pytest.importorskip("langchain_community.chat_message_histories")
         messages = pytest.importorskip("langchain_core.messages")
-        url = f"sqlite:///{tmp_path / 'blocks.db'}"
-        history = stores.SQLChatMessageHistory("ann", connection=url)
         calls = [{"name": "find", "args": {"q": 1}, "id": call_id} for call_id in "ab"]
         found = [
             {"type": "tool_result", "tool_use_id": one["id"], "content": BULK} for one in calls
         ]
         said = [messages.AIMessage("", tool_calls=calls), messages.HumanMessage(found)]
         said = [messages.HumanMessage("question"), *said, messages.AIMessage("answer")]
+        history = open_history(tmp_path / "blocks.db", "ann")
         history.add_messages([*said, *map(messages.HumanMessage, "xyz")])
         for config in (TRIM, NONE):
+            url = f"sqlite:///{tmp_path / 'blocks.db'}"
             (pruned,) = prune_store(url, config=config, apply=True)
             assert pruned.saved == 0
 
-    def test_trimmed(self, langchain_store: Path) -> None:
-        pruned = prune_store(f"sqlite:///{langchain_store}", config=TRIM, apply=True)
-        rows = [json.loads(row[2])["data"] for row in dump(langchain_store)]
+    def test_trimmed_leaves_names_and_outcomes_of_older_turns(self, path: Path) -> None:
+        pruned = prune_store(f"sqlite:///{path}", config=TRIM, apply=True)
+        rows = [json.loads(row[2])["data"] for row in dump(path, "message_store")]
         assert len(rows) == 32
-        assert json.loads(rows[2]["content"]) == {"name": "find", "status": "error"}
-        assert "artifact" not in rows[2]
+        assert json.loads(rows[2]["content"]) == {"name": "find", "status": "success"}
         assert rows[1]["tool_calls"][0]["args"] == {}
-        assert '"q"' not in json.dumps(rows[1])
-        assert rows[1]["response_metadata"] == {"model": "m"}
         assert rows[10]["content"] == BULK
-        assert rows[9]["tool_calls"][0]["args"] == {"q": "x"}
-        assert sum(one.saved for one in pruned) > 4 * 1_000
+        assert rows[9]["tool_calls"][0]["args"] == {"query": "x"}
+        assert sum(one.saved for one in pruned) > 4 * 700
 
-    def test_none_leaves_a_conversation_in_words(self, langchain_store: Path) -> None:
-        prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
-        stores = pytest.importorskip("langchain_community.chat_message_histories")
-        messages = stores.SQLChatMessageHistory(
-            "ann", connection=f"sqlite:///{langchain_store}"
-        ).messages
-        assert [message.type for message in messages[:6]] == ["human", "ai", "ai"] * 2
-        assert [message.text for message in messages[1:3]] == ["looking", "answer 0"]
-        assert messages[1].tool_calls == []
-        assert [message.type for message in messages[6:]] == ["human", "ai", "tool", "ai"] * 2
+    def test_none_leaves_the_words_of_older_turns(self, path: Path) -> None:
+        prune_store(f"sqlite:///{path}", config=NONE, apply=True)
+        messages = open_history(path, "ann").messages
+        assert [message.type for message in messages[:4]] == ["human", "ai"] * 2
+        assert [message.text for message in messages[:2]] == ["question 0", "answer 0"]
+        assert [message.type for message in messages[4:]] == ["human", "ai", "tool", "ai"] * 2
 
-    def test_one_conversation_can_be_chosen(self, langchain_store: Path) -> None:
-        before = dump(langchain_store)
+    def test_one_conversation_can_be_chosen(self, path: Path) -> None:
+        before = dump(path, "message_store")
         only = {"table": "message_store", "session_id": "bob"}
-        pruned = prune_store(f"sqlite:///{langchain_store}", **only, config=NONE, apply=True)
+        pruned = prune_store(f"sqlite:///{path}", **only, config=NONE, apply=True)
         assert [one.session_id for one in pruned] == ["bob"]
-        assert dump(langchain_store)[:16] == before[:16]
+        assert dump(path, "message_store")[:16] == before[:16]
 
-    def test_unreadable_rows_are_left_alone(self, langchain_store: Path) -> None:
-        with sqlite3.connect(langchain_store) as connection:
+    def test_unreadable_rows_are_left_alone(self, path: Path) -> None:
+        with sqlite3.connect(path) as connection:
             connection.execute("update message_store set message = 'oops' where id = 2")
-        prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
-        assert dump(langchain_store)[1][2] == "oops"
+        prune_store(f"sqlite:///{path}", config=NONE, apply=True)
+        assert dump(path, "message_store")[1][2] == "oops"
 
-    def test_failure_leaves_the_conversation_whole(self, langchain_store: Path) -> None:
-        before = dump(langchain_store)
-        with sqlite3.connect(langchain_store) as connection:
+    def test_a_failure_leaves_the_conversation_whole(self, path: Path) -> None:
+        before = dump(path, "message_store")
+        with sqlite3.connect(path) as connection:
             connection.execute(
                 "create trigger full before delete on message_store when old.id = 7 begin "
                 "select raise(abort, 'disk full'); end"
             )
         with pytest.raises(HistoryCuratorError, match="conversation 'ann', which is as it was"):
-            prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
-        assert dump(langchain_store) == before
+            prune_store(f"sqlite:///{path}", config=NONE, apply=True)
+        assert dump(path, "message_store") == before
+
+    def test_an_open_transaction_prunes_one_conversation(self, path: Path) -> None:
+        ann = open_history(path, "ann")
+        for changes in (True, False):
+            with ann.engine.begin() as connection:
+                table = ann.sql_model_class.__table__
+                assert prune_connection(connection, table, "ann", NONE) is changes
+        assert len(dump(path, "message_store")) == 12 + 16
+        ann.engine.dispose()
 
 
-def test_an_open_transaction_prunes_one_conversation(langchain_store: Path) -> None:
-    stores = pytest.importorskip("langchain_community.chat_message_histories")
-    url = f"sqlite:///{langchain_store}"
-    ann, bob = (stores.SQLChatMessageHistory(name, connection=url) for name in ("ann", "bob"))
-    for changes in (True, False):
-        with ann.engine.begin() as connection:
-            table = ann.sql_model_class.__table__
-            assert prune_connection(connection, table, "ann", NONE) is changes
-    assert (len(ann.messages), len(bob.messages)) == (14, 16)
-    ann.engine.dispose()
-
-
-class TestLlamaIndex:
-    async def test_trimmed(self, llamaindex_store: Path) -> None:
-        (pruned,) = prune_store(f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, apply=True)
-        rows = [json.loads(row[-1]) for row in dump(llamaindex_store)]
-        assert (pruned.table, pruned.trimmed) == ("chat", 4)
-        assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
-        assert rows[1]["blocks"][0]["tool_kwargs"] == {}
-        assert rows[10]["blocks"][0]["text"] == "row " * 200
+async def test_llamaindex_rows_are_trimmed(tmp_path: Path) -> None:
+    sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
+    pytest.importorskip("aiosqlite")
+    path = tmp_path / "llamaindex.db"
+    url = f"sqlite+aiosqlite:///{path}"
+    store = sql.SQLAlchemyChatStore(table_name="chat", async_database_uri=url)
+    for turn in range(4):
+        await store.add_messages("ann", turn_of(turn, langchain=False))
+    await store._async_engine.dispose()
+    (pruned,) = prune_store(url, config=TRIM, apply=True)
+    rows = [json.loads(row[-1]) for row in dump(path, "chat")]
+    assert (pruned.table, pruned.trimmed) == ("chat", 4)
+    assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
+    assert rows[1]["blocks"][0]["tool_kwargs"] == {}
+    assert rows[10]["blocks"][0]["text"] == BULK
 
 
 class TestErrors:
@@ -191,8 +155,6 @@ class TestErrors:
             prune_store(f"sqlite:///{tmp_path / 'other.db'}")
 
     @pytest.mark.parametrize("only", [{"session_id": "eve"}, {"table": "chat"}])
-    def test_an_unknown_conversation_or_table_is_refused(
-        self, langchain_store: Path, only: Any
-    ) -> None:
+    def test_an_unknown_conversation_or_table_is_refused(self, path: Path, only: Any) -> None:
         with pytest.raises(ConfigurationError, match=r"found .'message_store'.\."):
-            prune_store(f"sqlite:///{langchain_store}", **only)
+            prune_store(f"sqlite:///{path}", **only)

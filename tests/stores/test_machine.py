@@ -55,25 +55,14 @@ class Item:
     whole: bool = True  # calls only: with their arguments
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """A call and its results, by their places; `done` when none is missing."""
-
-    places: tuple[int, ...]
-    done: bool
-
-
-def exchanges(said: list[Item]) -> list[Exchange]:
-    """Return who belongs to whom; ids are unique here."""
+def exchanges(said: list[Item]) -> list[tuple[list[int], bool]]:
+    """Return each call with its results, by their places, and whether none is missing."""
     found = []
     for place, item in enumerate(said):
         if item.kind == "call":
-            results = [
-                at
-                for at, one in enumerate(said)
-                if one.kind == "result" and one.calls[0] in item.calls
-            ]
-            found.append(Exchange((place, *results), len(results) == len(item.calls)))
+            answers = [at for at, one in enumerate(said) if one.kind == "result"]
+            results = [at for at in answers if said[at].calls[0] in item.calls]
+            found.append(([place, *results], len(results) == len(item.calls)))
     return found
 
 
@@ -86,9 +75,9 @@ def must_stay(said: list[Item], turns: int) -> set[int]:
     """Return the places whose message is stored as it was said, whatever happens."""
     start = preserved_from(said, turns)
     kept = {place for place in range(len(said)) if place >= start or said[place].pinned}
-    for each in exchanges(said):
-        if not each.done or any(place in kept for place in each.places):
-            kept.update(each.places)
+    for places, is_done in exchanges(said):
+        if not is_done or kept.intersection(places):
+            kept.update(places)
     return kept | {place for place, item in enumerate(said) if item.kind == "user"}
 
 
@@ -256,10 +245,9 @@ class StoredConversation(RuleBasedStateMachine):
         stored = self.talk.items(name)
         texts = {item.text for item in stored}
         stay = must_stay(said, self.turns)
-        for each in exchanges(said):
-            if each.done and not any(place in stay for place in each.places):
-                full = [said[place].text for place in each.places[1:] if "row" in said[place].text]
-                assert not texts.intersection(full)
+        for places, is_done in exchanges(said):
+            if is_done and not stay.intersection(places):
+                assert not texts.intersection(said[place].text for place in places[1:])
         if self.mode == "trimmed":
             assert len(stored) == len(said)
 
