@@ -11,25 +11,6 @@ from tests.boundary.factories import dialogue, said
 
 
 class TestPresets:
-    def test_assistant_first_keeps_answers(self) -> None:
-        limits = HistoryLimits.assistant_first()
-        assert limits == HistoryLimits()
-        assert (limits.max_user_chars, limits.hard_limit("user")) == (150, 300)
-        assert (limits.max_assistant_chars, limits.hard_limit("assistant")) == (8_192, 16_384)
-        assert (limits.max_total_chars, limits.max_messages, limits.min_messages) == (15_360, 50, 5)
-
-    def test_user_first_keeps_questions_and_refuses_no_message(self) -> None:
-        limits = HistoryLimits.user_first()
-        assert (limits.max_user_chars, limits.max_assistant_chars) == (8_000, 150)
-        assert (limits.hard_limit("user"), limits.max_total_chars) == (None, None)
-        assert limits.max_messages == 50
-
-    def test_stateless_bounds_a_request(self) -> None:
-        limits = HistoryLimits.stateless()
-        assert (limits.max_messages, limits.warn_messages) == (20, 15)
-        assert limits.max_payload_bytes == 100 * 1024
-        assert limits.alternate
-
     @pytest.mark.parametrize("name", ["assistant_first", "user_first", "stateless"])
     def test_each_takes_changes(self, name: str) -> None:
         assert getattr(HistoryLimits, name)(max_messages=18).max_messages == 18

@@ -24,27 +24,6 @@ def request(prompt: str, history: Any) -> dict[str, Any]:
     return {"prompt": prompt, "conversationHistory": history}
 
 
-def test_1_single_message_no_history() -> None:
-    result = sanitize({"prompt": "What is Kartograph?"})
-    assert result.messages == [{"role": "user", "content": "What is Kartograph?"}]
-    assert result.history == ()
-    assert (result.warnings, result.dropped) == ((), {})
-
-
-def test_2_follow_up_question() -> None:
-    result = sanitize(
-        request(
-            "What about its dependencies?",
-            [said("user", "Who owns the Cincinnati service?"), said("assistant", "Team A.")],
-        )
-    )
-    assert result.messages == [
-        {"role": "user", "content": "Who owns the Cincinnati service?"},
-        {"role": "assistant", "content": "Team A."},
-        {"role": "user", "content": "What about its dependencies?"},
-    ]
-
-
 def test_4_long_conversation_over_20_messages() -> None:
     history = dialogue(24)
     result = sanitize(request("the 25th", history))
