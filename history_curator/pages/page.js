@@ -5,6 +5,13 @@ const $ = (id) => document.getElementById(id);
 const ACTIONS = ["kept", "truncated", "cleared", "dropped", "summarised", "merged", "moved",
   "repaired", "inserted", "entered", "left", "rewritten", "same"];
 const known = new Set(ACTIONS);
+const MEANINGS = { kept: "sent as recorded", truncated: "shortened", cleared: "a note in its place",
+  dropped: "not sent", summarised: "a summary in its place", merged: "joined with its neighbour",
+  moved: "sent at another place", repaired: "changed for the provider's rules",
+  inserted: "not recorded, added for the model", entered: "was not in the earlier view",
+  left: "was in the earlier view only", rewritten: "another text than in the earlier view",
+  same: "as in the earlier view" };
+const isPhone = () => matchMedia("(max-width: 44rem)").matches;
 const tone = (action) => "a-" + (known.has(action) ? action : "other");
 const num = (n) => n == null ? "–" : Number(n).toLocaleString("en-US");
 const percent = (part, whole) => (whole > 0 ? 100 * part / whole : 0).toFixed(3) + "%";
@@ -190,7 +197,7 @@ const Timeline = () => {
         if (each.isIntersecting) fill(block); else empty(block);
       }
     }, { root: own ? scroller : null, rootMargin: "1200px 0px" });
-    const high = matchMedia("(max-width: 44rem)").matches ? 54 : 39;
+    const high = isPhone() ? 54 : 39;
     blocks = [];
     const page = document.createDocumentFragment();
     for (let from = 0; from < shown.length; from += BLOCK) {
@@ -314,6 +321,7 @@ const Timeline = () => {
       chip.dataset.action = action;
       chip.setAttribute("aria-pressed", String(!hidden.has(action)));
       chip.append(make("span", "", num(counts.get(action))));
+      chip.title = MEANINGS[action] || "";
       chip.addEventListener("click", () => {
         const on = chip.getAttribute("aria-pressed") === "true";
         chip.setAttribute("aria-pressed", String(!on));
@@ -321,6 +329,11 @@ const Timeline = () => {
         apply();
       });
       return chip;
+    }));
+    $("meaning-list").replaceChildren(...order.map((action) => {
+      const item = make("li", tone(action));
+      item.append(make("i"), make("b", "", action), " " + (MEANINGS[action] || ""));
+      return item;
     }));
   };
 
@@ -388,6 +401,10 @@ const Timeline = () => {
     open() {
       if (getComputedStyle(scroller).overflowY !== "auto") return;
       if (!goTo("cut") && !goTo("prefix-end")) scroller.scrollTop = scroller.scrollHeight;
+    },
+    /* Show one row in the middle, where the header stays in sight. */
+    lookAt(i) {
+      if (getComputedStyle(scroller).overflowY === "auto" && reveal(i)) settle($("row-" + i), "center");
     },
     top() { scroller.scrollTop = 0; },
     goTo, focusRow, toggle,

@@ -6,6 +6,7 @@ const showSession = (data) => {
   let call = last;
   let since = -1;
   let main = 0;
+  if (isPhone()) $("more").open = false;
   const times = (n, what) => num(n) + " " + what + (n === 1 ? "" : "s");
   const money = (n) => n < 1 ? n.toFixed(3) : n.toFixed(2);
 
@@ -34,6 +35,66 @@ const showSession = (data) => {
       }
     }
   }
+
+  /* What is wrong with a request, for every policy and call. */
+  for (const policy of policies) {
+    policy.wrong = policy.views.map((view, k) => {
+      if (view.failed) return ["has no request: " + view.failed];
+      let asked = calls[k] - 1;
+      while (asked >= 0 && !(entries[asked].role === "user" && entries[asked].text)) asked--;
+      const isShown = asked < 0 || view.refs.some((ref) =>
+        (ref >= 0 ? ref : policy.forms[-1 - ref].index) === asked);
+      return [...(isShown ? [] : ["leaves out the question (message " + asked + ")"]),
+        ...(view.fault ? ["is invalid: " + view.fault] : [])];
+    });
+    policy.bad = policy.views.flatMap((_, k) => policy.wrong[k].length ? [k] : []);
+  }
+
+  /* The call that tells the most: where one policy is at fault and the other is not, or else where
+     most is missing that was needed. */
+  const tellingCall = () => {
+    let best = last;
+    let most = 1;
+    for (let k = 0; k <= last; k++) {
+      const counts = policies.map((policy) => policy.wrong[k].length);
+      const least = policies.length > 1 ? Math.min(...counts) : 0;
+      const missing = policies[0].lost.filter((need) => need.call === k).length;
+      const worth = 1000 * (Math.max(...counts) - least) + 10 * missing +
+        (policies[0].views[k].tokens || 0) / 1e7;
+      if (worth > most) { best = k; most = worth; }
+    }
+    return best;
+  };
+  const ranges = (numbers) => {
+    const runs = [];
+    for (const n of numbers) {
+      const run = runs[runs.length - 1];
+      if (run && run[1] === n - 1) run[1] = n; else runs.push([n, n]);
+    }
+    const words = runs.map(([a, b]) => a === b ? String(a + 1) : (a + 1) + "–" + (b + 1));
+    return words.slice(0, 6).join(", ") + (words.length > 6 ? ", …" : "");
+  };
+  const story = () => {
+    const bad = policies.filter((policy) => policy.wrong[call].length);
+    const good = policies.filter((policy) => !policy.wrong[call].length);
+    const names = good.map((policy) => policy.name).join(" and ");
+    const fine = names && names + (good.length > 1 ? " hold" : " holds") +
+      " the question and " + (good.length > 1 ? "keep" : "keeps") + " to the rules and the budget";
+    const here = [...bad.map((policy) => policy.name + " " + policy.wrong[call].join(" and ")),
+      ...(fine ? [fine] : [])];
+    const whole = policies.filter((policy) => policy.bad.length).map((policy) => {
+      const why = new Map();
+      for (const k of policy.bad) {
+        const word = policy.wrong[k][0].replace(/ \(message \d+\)/, "");
+        why.set(word, (why.get(word) || 0) + 1);
+      }
+      const often = [...why].sort((a, b) => b[1] - a[1])[0][0];
+      return num(policy.bad.length) + " of " + num(last + 1) + " calls of " + policy.name +
+        " are at fault (" + ranges(policy.bad) + "), mostly because it " + often;
+    });
+    return "Call " + num(call + 1) + ": " + here.join("; ") + ". " +
+      (whole.length ? "In all, " + whole.join("; ") : "No call is at fault") + ".";
+  };
 
   const shapeOf = (policy, k) => {
     const byIndex = new Map();
@@ -242,7 +303,7 @@ const showSession = (data) => {
     const name = "call " + num(call + 1) + " of " + num(last + 1);
     $("call").setAttribute("aria-valuetext", name);
     $("call-name").textContent = name + (view.compacted ? " · the view was compacted" : "");
-    $("fault").textContent = view.fault ? policy.name + ", this call: " + view.fault : "";
+    $("story").textContent = story();
     $("since").max = last + 1;
     $("since").value = since < 0 ? "" : since + 1;
     charts.forEach((chart, number) => {
@@ -285,5 +346,11 @@ const showSession = (data) => {
       ".": () => go(call + 1) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
-  if (calls.length) update();
+  if (!calls.length) return;
+  call = tellingCall();
+  update();
+  const asked = Math.max(...policies.flatMap((policy) =>
+    policy.wrong[call].flatMap((each) => each.match(/question \(message (\d+)/)?.[1] ?? [])), -1);
+  const row = shownRows.findIndex((each) => each.index === asked);
+  if (row >= 0) timeline.lookAt(row);
 };

@@ -39,7 +39,7 @@ class Opened:
     def __init__(self, browser: Any, html: str, tmp_path: Path, **options: Any) -> None:
         self.path = tmp_path / "page.html"
         self.path.write_text(html, encoding="utf-8")
-        self.page = browser.new_page(viewport={"width": 1100, "height": 800}, **options)
+        self.page = browser.new_page(**{"viewport": {"width": 1100, "height": 800}, **options})
         self.messages: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.messages.append(message.text))
@@ -104,6 +104,17 @@ class TestTimeline:
         opened.page.click(f"#row-{given.decisions.index(gone)}")
         assert opened.page.locator(".detail").count() == 0
         opened.assert_clean()
+
+    def test_a_sentence_on_top_and_a_legend_say_what_is_to_be_seen(self, show: Any) -> None:
+        given = report()
+        opened = show(given)
+        story = opened.page.locator("#story").text_content()
+        assert story.startswith(f"The model gets {given.curated_count} messages instead of")
+        assert f"{given.actions['dropped']} dropped (before the cutoff" in story
+        opened.page.click("#meanings summary")
+        meanings = opened.page.locator("#meaning-list li").all_text_contents()
+        assert {line.split()[0] for line in meanings} == set(given.actions)
+        assert "dropped not sent" in meanings
 
 
 class TestFinding:

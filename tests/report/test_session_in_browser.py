@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,19 @@ class TestComparing:
         over = sum("fault" in view for view in opened.data["policies"][1]["views"])
         assert over > 0
         assert rows.nth(1).locator("td").last.text_content() == str(over)
-        opened.page.click(".chart button >> text=all")
-        assert "over the budget" in opened.page.locator("#fault").text_content()
+        number = int(opened.page.locator("#call").input_value()) - 1
+        faulty = ["fault" in policy["views"][number] for policy in opened.data["policies"]]
+        assert faulty == [False, True], "it opens where one policy is at fault"
+        story = opened.page.locator("#story").text_content()
+        assert "all is invalid: over the budget; mine holds the question" in story
+        assert f"{over} of {len(opened.data['calls'])} calls of all are at fault (" in story
+
+    def test_it_opens_where_another_policy_dropped_the_question(self, show: Any) -> None:
+        newest = NamedPolicy("newest that fit", 1_000)
+        opened = show(policies={"mine": Curator(max_tokens=1_000), "newest": newest})
+        story = opened.page.locator("#story").text_content()
+        assert re.match(r"Call \d+: newest leaves out the question \(message 1\)", story)
+        assert opened.page.locator("#row-1").is_visible()
 
     def test_two_policies_side_by_side(self, show: Any) -> None:
         opened = show()
@@ -112,6 +124,7 @@ class TestComparing:
         first = opened.page.locator(".timeline .badges").first
         assert first.locator(".badge").count() == 2
         opened.page.click(".chart button >> text=all")
+        slide(opened, len(opened.data["calls"]))
         assert set(opened.page.locator("#filters .chip").all_text_contents()) == {
             f"kept{len(opened.data['entries']) - 1}"
         }
@@ -143,6 +156,13 @@ class TestUntrustedText:
 
 
 class TestLooks:
+    def test_a_phone_shows_messages_on_its_first_screen(self, show: Any) -> None:
+        opened = show(viewport={"width": 390, "height": 844})
+        assert not opened.page.locator("#numbers").is_visible()
+        box = opened.page.locator(".row").nth(2).bounding_box()
+        assert box
+        assert box["y"] + box["height"] < 844
+
     @pytest.mark.parametrize("width", [390, 1280])
     def test_it_fits(self, show: Any, width: int) -> None:
         opened = show()
