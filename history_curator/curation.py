@@ -341,5 +341,8 @@ class Curation:
         if self._observe is not None:
             self._observe(usage)
 
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Curation, (self.messages, self.entries, self.tokens, [self.report], self.error)

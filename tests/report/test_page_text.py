@@ -84,7 +84,9 @@ class TestThePage:
 
 class TestInANotebook:
     def test_the_report_shows_itself_in_a_sandboxed_frame(self) -> None:
-        cell = curated(user(HOSTILE))._repr_html_()
+        curation = Curator(max_tokens=400).curate([user(HOSTILE)])
+        cell = curation._repr_html_()
+        assert cell == curation.report._repr_html_()
         assert cell == as_frame(render_html(curated(user(HOSTILE))))
         assert cell.startswith("<iframe")
         assert 'sandbox="allow-scripts"' in cell
