@@ -155,7 +155,7 @@ def curate(
     curator = _build_curator(max_tokens, provider, counter, config)
     views = []
     for each in source.conversations:
-        with name_in_errors(each.id if len(source.conversations) > 1 else ""):
+        with name_in_errors(each.id):
             curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
         views.append(curation.messages)
         first_line = curation.report.explain().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Conversations to replay or to diagnose: given in memory, or read from files and logs."""
+"""Recorded conversations, with what is worked out about each of them once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,8 @@ def import_extra(module: str, extra: str = "lab", package: str | None = None) ->
 class LoggedCall:
     """One request and its answer, by whose ``id`` it is counted once.
 
-    Attributes:
-        start, end: when it was sent and answered, in seconds since 1970, where known.
-        position: how many messages of the conversation stood before the answer.
-        frame: the tools and the system prompt as text, where the log has them.
+    ``position`` messages of the conversation stood before the answer; ``frame`` is the tools and
+    the system prompt as text, where the log has them.
     """
 
     id: str
@@ -56,19 +54,8 @@ class LoggedCall:
 class LabConversation:
     """One conversation of one agent, as it was recorded.
 
-    Examples:
-        >>> talk = LabConversation(
-        ...     "t1", [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-        ... )
-        >>> talk.calls
-        (1,)
-
     Attributes:
-        id: its name in tables and errors.
-        messages: everything that was said; the summaries of a host stand apart.
-        tools: tool schemas sent with every request.
-        times: when each message was written; by default the times that the messages carry. With
-            times, a request after a pause is charged for a cold cache.
+        times: when each message was written; by default the times that the messages carry.
         hidden: tokens of every request that the record lacks, such as a system prompt.
         requests: the requests with their usage, where a log has them.
         summaries: where the host replaced the history by a summary, in messages, and its text.
@@ -96,11 +83,7 @@ class LabConversation:
 
     @cached_property
     def entries(self) -> list[ConversationEntry]:
-        """The messages as entries.
-
-        Raises:
-            ConversionError: naming the conversation, the message and the field.
-        """
+        """The messages as entries; an error names the conversation, the message and the field."""
         with name_in_errors(self.id):
             return read_entries(self.messages)
 
@@ -135,12 +118,10 @@ class LabConversation:
         return list(map(searchable_text, self.entries))
 
     def idle_seconds(self, previous_call: int, call: int) -> float | None:
-        """Return the seconds between an answer and the request for a later one, where known.
-
-        The request went out when the last entry before its answer was there.
-        """
+        """Return the seconds between an answer and the request for a later one, where known."""
         if call > len(self.entry_times) or previous_call >= call:
             return None
+        # The request went out when the last entry before its answer was there.
         answered, sent = self.entry_times[previous_call], self.entry_times[call - 1]
         return None if answered is None or sent is None else max(0.0, sent - answered)
 
@@ -160,10 +141,8 @@ def argument_values(arguments: str) -> list[str]:
     values: list[str] = []
     while pending:
         value = pending.pop()
-        if isinstance(value, dict):
-            pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
+        if isinstance(value, (dict, list)):
+            pending.extend(value.values() if isinstance(value, dict) else value)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             values.append(str(value))
     return values
@@ -171,24 +150,24 @@ def argument_values(arguments: str) -> list[str]:
 
 @contextmanager
 def name_in_errors(name: str) -> Iterator[None]:
-    """Put the name of a conversation, where it has one, into the library's errors."""
+    """Put the name of a conversation into the library's errors."""
     try:
         yield
     except ConversionError as error:
-        problem = error.problem if name in error.problem else f"in {name}: {error.problem}"
+        problem = f"in {name}: {error.problem}"
         raise ConversionError(
             problem, index=error.index, field=error.field, fix=error.fix
         ) from error
     except HistoryCuratorError as error:
-        raise HistoryCuratorError(f"{name}: {error}" if name else str(error)) from error
+        raise HistoryCuratorError(f"{name}: {error}") from error
 
 
 def sample_conversation() -> list[dict[str, Any]]:
     """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results.
 
     Examples:
-        >>> sample_conversation()[1]["content"]
-        "Checkout p95 went from 300 ms to 4 s after yesterday's release. Find out why and propose the smallest safe fix."
+        >>> len(sample_conversation())
+        52
     """
     text = (files("history_curator.lab") / "sample.json").read_text(encoding="utf-8")
     messages: list[dict[str, Any]] = json.loads(text)

@@ -19,49 +19,38 @@ from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
 from history_curator.lab.conversations import LabConversation
 from history_curator.lab.logs import find_log_reader, read_log
-from history_curator.lab.traces import get_object
 
 MAX_BYTES = 2**31
 """A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
 _ENDINGS = (".json", ".jsonl", ".ndjson")
 _MESSAGE_KEYS = ("messages", "input", "contents", "conversation", "conversation_history",
                  "history", "chat_history")  # fmt: skip
-_SYSTEM_KEYS = ("system", "instructions")
-_OS_FIXES = {
-    FileNotFoundError: "check the path.",
-    IsADirectoryError: "name a file in it.",
-    PermissionError: "change its permissions, or use another path.",
-}
+_OS_FIXES = {FileNotFoundError: "check the path.", IsADirectoryError: "name a file in it."}
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationFile:
     """The conversations of one file, and the lists or objects that held their messages.
 
-    The layout is ``one`` conversation, a ``list`` of them, ``lines`` of them, or ``messages`` (one in
-    each line); ``indent`` is None where the file was one line.
+    The layout is ``one`` conversation, a ``list`` or ``lines`` of them, or ``messages`` in lines.
     """
 
     conversations: list[LabConversation]
     holders: list[Any]
     layout: str
-    indent: int | None = None
 
     def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
         """Return the file's text with the messages of each conversation replaced."""
         stored = list(map(_put_messages, self.holders, conversations))
         if self.layout in ("one", "list"):
             root = stored[0] if self.layout == "one" else stored
-            return json.dumps(root, ensure_ascii=False, indent=self.indent) + "\n"
+            return json.dumps(root, ensure_ascii=False, indent=2) + "\n"
         rows = stored if self.layout == "lines" else stored[0]
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def as_conversations(source: Any) -> list[LabConversation]:
-    """Return conversations from lists of messages, mappings with ``messages``, or a path.
-
-    One plain list of messages is one conversation.
-    """
+    """Return conversations from a path, one list of messages, or several lists or mappings."""
     if isinstance(source, (str, Path)):
         return load_conversations(source)
     items = [source] if isinstance(source, (LabConversation, Mapping)) else list(source)
@@ -73,9 +62,9 @@ def as_conversations(source: Any) -> list[LabConversation]:
         if isinstance(item, LabConversation):
             found.append(item)
             continue
-        holder = {"messages": list(item)} if isinstance(item, (list, tuple)) else get_object(item)
-        talk = _read_holder(holder, f"conversation {number}")
-        found.append(replace(talk, times=holder.get("times")))
+        talk = _read_holder(item, f"conversation {number}")
+        times = item.get("times") if isinstance(item, Mapping) else None
+        found.append(replace(talk, times=times))
     return found
 
 
@@ -86,8 +75,7 @@ def load_conversations(
 
     Args:
         sources: files of conversations or logs; of a folder all its JSON and JSON lines.
-        problems: where to list the files and conversations that cannot be read, with the reason.
-            Without it the first of them is an error.
+        problems: where to list files and conversations that cannot be read, instead of raising.
 
     Raises:
         ConversionError: naming the source with nothing in it, or the file that cannot be read.
@@ -119,8 +107,8 @@ def describe_error(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error).removeprefix("messages: ")
     name = "" if error.filename is None else f"{error.filename}: "
-    fixes = (fix for kind, fix in _OS_FIXES.items() if isinstance(error, kind))
-    fix = "" if "Fix:" in error.strerror else f" Fix: {next(fixes, 'try another path.')}"
+    has_fix = "Fix:" in error.strerror
+    fix = "" if has_fix else f" Fix: {_OS_FIXES.get(type(error), 'try another path.')}"
     return f"{name}{error.strerror}.{fix}"
 
 
@@ -146,9 +134,8 @@ def find_files(sources: Iterable[str | Path]) -> list[str]:
 def read_source(source: str) -> ConversationFile:
     """Read a file as `read_file` does; the files of a folder or pattern are read as one."""
     found = list(map(read_file, find_files([source])))
-    if len(found) == 1:
-        return found[0]
-    return _as_lines([each for one in found for each in one.conversations])
+    together = [each for one in found for each in one.conversations]
+    return found[0] if len(found) == 1 else _as_lines(together)
 
 
 def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
@@ -156,16 +143,16 @@ def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
 
     A broken line is an error, or passed over where there is a list of ``problems`` to put it on.
     """
-    rows, layout, indent = read_rows(path, problems)
+    rows, layout = read_rows(path, problems)
     if reader := find_log_reader(rows):
         return _as_lines(read_log(reader, rows, set(), path))
     if layout == "one" and isinstance(rows[0], Mapping) and not _is_message(rows[0]):
-        return ConversationFile([_read_holder(rows[0], path)], rows, "one", indent)
+        return ConversationFile([_read_holder(rows[0], path)], rows, "one")
     if not rows or any(map(_is_message, rows)):
-        layout = "messages" if layout in ("one", "lines") else "one"
-        return ConversationFile([_read_holder(rows, path)], [rows], layout, indent)
+        layout = "one" if layout == "list" else "messages"
+        return ConversationFile([LabConversation(path, rows)], [rows], layout)
     found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(rows)]
-    return ConversationFile(found, rows, layout, indent)
+    return ConversationFile(found, rows, layout)
 
 
 def _as_lines(found: list[LabConversation]) -> ConversationFile:
@@ -173,27 +160,20 @@ def _as_lines(found: list[LabConversation]) -> ConversationFile:
     return ConversationFile(found, holders, "lines")
 
 
-def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str, int | None]:
-    """Return the JSON values of a file, their layout, and the indent of what is written back.
-
-    The layout is ``one`` value, a ``list``, or a value in each of the ``lines``.
-    """
-    text = read_text(path)
-    if not text.strip():
+def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
+    """Return the JSON values of a file, and whether they are ``one``, a ``list`` or ``lines``."""
+    text = read_text(path).strip()
+    if not text:
         raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
     root, problem = _parse(text)
-    if not problem:
-        rows, layout = (root, "list") if isinstance(root, list) else ([root], "one")
-        return rows, layout, 2 if "\n" in text.strip() else None
-    rows = []
-    lines = ((n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
-    broken: list[str] = []
-    for number, line in lines:  # JSON text may hold other line ends
-        value, reason = _parse(line)
-        if reason:
-            broken.append(f"line {number}: {reason}")
-        else:
-            rows.append(value)
+    is_lines = path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    if not problem and not (is_lines and "\n" not in text):
+        return (root, "list") if isinstance(root, list) else ([root], "one")
+    values = {
+        number: _parse(line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+    }
+    rows = [value for value, reason in values.values() if not reason]
+    broken = [f"line {number}: {reason}" for number, (_, reason) in values.items() if reason]
     if broken and (problems is None or not rows):
         raise ConversionError(
             f"{path}, {broken[0] if rows else problem}.",
@@ -202,7 +182,7 @@ def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str, in
     if broken and problems is not None:
         more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
         problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
-    return rows, "lines", None
+    return rows, "lines"
 
 
 def _parse(text: str) -> tuple[Any, str]:
@@ -243,39 +223,38 @@ def write_text(text: str, path: Path | None) -> None:
 
 def _messages_key(item: Any) -> str | None:
     """Return the key under which an object keeps its messages."""
-    if not isinstance(item, Mapping):
-        return None
-    return next((key for key in _MESSAGE_KEYS if isinstance(item.get(key), list)), None)
+    keys = (key for key in _MESSAGE_KEYS if isinstance(item, Mapping))
+    return next((key for key in keys if isinstance(item.get(key), list)), None)
 
 
 def _is_message(item: Any) -> bool:
-    if not isinstance(item, Mapping) or _messages_key(item):
-        return False
-    has_content = any(key in item for key in ("role", "content", "parts"))
-    return has_content or item.get("type") in RESPONSE_ITEMS
+    is_object = isinstance(item, Mapping) and not _messages_key(item)
+    return is_object and (
+        any(key in item for key in ("role", "content", "parts"))
+        or item.get("type") in RESPONSE_ITEMS
+    )
 
 
 def _read_holder(item: Any, name: str) -> LabConversation:
     """Return the conversation in an object; a system prompt beside it becomes its first message."""
-    if isinstance(item, list):
-        return LabConversation(name, item)
+    if isinstance(item, (list, tuple)):
+        return LabConversation(name, list(item))
     key = _messages_key(item)
     if key is None:
         raise ConversionError(
             f"{name} is {a_type(item)} without messages.",
             fix='each must be a list of messages, or an object with a "messages" list.',
         )
-    messages = list(item[key])
-    if system := _system_key(item, key):
-        messages.insert(0, {"role": "system", "content": item[system]})
-    return LabConversation(str(item.get("id", name)), messages, item.get("tools"))
+    system = _system_key(item, key)
+    first = [{"role": "system", "content": item[system]}] if system else []
+    return LabConversation(str(item.get("id", name)), [*first, *item[key]], item.get("tools"))
 
 
 def _system_key(item: Mapping[str, Any], key: str) -> str | None:
     """Return the key of a system prompt beside messages that have none of their own."""
     if any(map(_is_system, item[key])):
         return None
-    beside = (name for name in _SYSTEM_KEYS if item.get(name))
+    beside = (name for name in ("system", "instructions") if item.get(name))
     return next((name for name in beside if isinstance(item[name], (str, list))), None)
 
 

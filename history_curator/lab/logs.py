@@ -17,8 +17,10 @@ from history_curator.lab.traces import (
     get_object,
     is_observation,
     is_run,
+    is_span,
     observation_requests,
     run_requests,
+    span_requests,
 )
 from history_curator.tokens import Usage, parse_time, read_usage
 
@@ -38,6 +40,7 @@ def find_log_reader(rows: Sequence[Any]) -> Reader | None:
         (_is_codex, read_codex),
         (_is_chatgpt, read_chatgpt),
         (is_run, lambda rows, *given: read_requests(run_requests(rows), *given)),
+        (is_span, lambda rows, *given: read_requests(span_requests(rows), *given)),
         (is_observation, lambda rows, *given: read_requests(observation_requests(rows), *given)),
     )
     return next((reader for is_its_row, reader in known if any(map(is_its_row, head))), None)
@@ -46,11 +49,7 @@ def find_log_reader(rows: Sequence[Any]) -> Reader | None:
 def read_log(
     reader: Reader, rows: Sequence[Any], counted: set[str], path: str
 ) -> list[LabConversation]:
-    """Return the conversations of a log.
-
-    Raises:
-        ConversionError: naming the file, where a field has a form that no such log has.
-    """
+    """Return the conversations of a log, or say that a field has a form that no such log has."""
     try:
         return reader(rows, counted, Path(path).name.partition(".")[0])
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

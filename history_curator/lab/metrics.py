@@ -37,17 +37,13 @@ class PriceSheet:
         >>> sheet = PriceSheet("mine", read=0.1, write=1.25, minimum=1024, input_per_million=3.0)
         >>> sheet.cost(tokens=1_000_000, prefix=0)
         3.75
-        >>> round(sheet.cost(tokens=1_000_000, prefix=1_000_000), 6)
-        0.3
 
     Attributes:
-        read, write: factors for tokens read from the cache, and written to it.
-        minimum: a shorter prefix is not cached.
-        step: the cached prefix is a multiple of this many tokens.
+        read, write, write_1h, output: factors for tokens read from the cache, written to it,
+            written for an hour, and of answers.
+        minimum, step: a shorter prefix is not cached, and a longer one in multiples of the step.
         ttl: seconds of idleness a cached prefix survives; None where none is promised.
-        write_1h, output: factors for tokens written for an hour, and for those of an answer.
-        input_per_million: price of a million plain input tokens; at 1.0 a cost reads as "millions
-            of tokens at full price".
+        input_per_million: at 1.0 a cost reads as "millions of tokens at full price".
     """
 
     name: str
@@ -57,7 +53,6 @@ class PriceSheet:
     step: int = 1
     ttl: float | None = None
     input_per_million: float = 1.0
-    about: str = ""
     write_1h: float = 2.0
     output: float = 0.0
 
@@ -86,22 +81,16 @@ def cached_tokens(held: int, prompt: int, idle: float | None, ttl: float | None)
 _SHEETS = {
     sheet.name: sheet
     for sheet in (
-        PriceSheet("anthropic", 0.1, 1.25, 1024, ttl=300.0,
-                   about="explicit cache: reads at a tenth, five-minute writes at a quarter extra"),
-        PriceSheet("anthropic-1h", 0.1, 2.0, 1024, ttl=3600.0,
-                   about="explicit cache: reads at a tenth, one-hour writes at twice the price"),
-        PriceSheet("openai", 0.1, 1.25, 1024, ttl=1800.0,
-                   about="GPT-5.6 and later: reads at a tenth, writes at a quarter extra"),
-        PriceSheet("openai-free-write", 0.1, 1.0, 1024, step=128, ttl=300.0,
-                   about="GPT-5 before 5.6: longest prefix in steps of 128, free writes"),
-        PriceSheet("gemini", 0.1, 1.0, 2048,
-                   about="implicit cache: reads at a tenth, free writes"),
-        PriceSheet("none", about="no prompt cache: every token at full price"),
+        PriceSheet("anthropic", 0.1, 1.25, 1024, ttl=300.0),
+        PriceSheet("anthropic-1h", 0.1, 2.0, 1024, ttl=3600.0),
+        PriceSheet("openai", 0.1, 1.25, 1024, ttl=1800.0),  # GPT-5.6 and later
+        PriceSheet("openai-free-write", 0.1, 1.0, 1024, step=128, ttl=300.0),  # GPT-5 before 5.6
+        PriceSheet("gemini", 0.1, 1.0, 2048),
+        PriceSheet("none"),
     )
-}  # fmt: skip
-_FAMILIES = {
-    "claude": "anthropic", "gpt-5.6": "openai", "gpt": "openai-free-write", "gemini": "gemini"
-}  # fmt: skip
+}
+_FAMILIES = {"claude": "anthropic", "gpt-5.6": "openai", "gpt": "openai-free-write",
+             "gemini": "gemini"}  # fmt: skip
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
@@ -146,9 +135,10 @@ def find_list_prices(model: str) -> tuple[PriceSheet, bool]:
         if (price := getattr(listed, f"{kind}_mtok", None)) is not None
     }
     base = prices.get("input") or 1.0
-    read, write = prices.get("cache_read", base * sheet.read), prices.get("cache_write")
+    read, write = (prices.get(f"cache_{kind}") for kind in ("read", "write"))
     return replace(
-        sheet, input_per_million=base, read=read / base, output=prices.get("output", 0.0) / base,
+        sheet, input_per_million=base, output=prices.get("output", 0.0) / base,
+        read=sheet.read if read is None else read / base,
         write=sheet.write if write is None else write / base,
     ), True  # fmt: skip
 

@@ -54,8 +54,7 @@ class CuratorPolicy:
     def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
         # A copy shares no memory with the replay of another conversation.
-        given = self.curator
-        curator = copy(given) if isinstance(given, Curator) else given()
+        curator = copy(self.curator) if isinstance(self.curator, Curator) else self.curator()
         entries, tools = conversation.entries, conversation.tools
         return lambda upto: curator.curate(entries[:upto], tools=tools).entries
 

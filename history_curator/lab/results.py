@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -38,14 +38,15 @@ class Table(NamedTuple):
         """Return the table as rich draws it."""
         options = {"box": None, "pad_edge": False, "header_style": "bold", "title_justify": "left"}
         drawn: RichTable = import_extra("rich.table", "cli").Table(**{**options, **style})
+        as_text = import_extra("rich.text", "cli").Text
         for number, head in enumerate(self.heads):
             if number == 0 or (self.text_last and number == len(self.heads) - 1):
                 drawn.add_column(head, overflow="fold", min_width=None if number else 8)
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            style_of_row = "bright_black" if number in self.faded else None
-            drawn.add_row(*map(import_extra("rich.text", "cli").Text, row), style=style_of_row)
+            is_faded = number in self.faded
+            drawn.add_row(*map(as_text, row), style="bright_black" if is_faded else None)
         return drawn
 
 
@@ -62,17 +63,20 @@ def short_number(number: float) -> str:
     return str(round(number))
 
 
+def percent(share: float | None, digits: int = 0) -> str:
+    """Return a share as every table shows it; a dash where there is none."""
+    return "–" if share is None else f"{share:.{digits}%}"
+
+
 def show_progress(
     items: Iterable[Item], title: str, total: int, *, visible: bool = True
 ) -> Iterable[Item]:
     """Return the items, with a bar on standard error while they are used, where rich is there."""
     if not visible or find_spec("rich") is None:
         return items
-    progress, console = import_module("rich.progress"), import_module("rich.console")
-    bar: Iterable[Item] = progress.track(
-        items, title, total, console=console.Console(stderr=True), transient=True
-    )
-    return bar
+    screen = import_module("rich.console").Console(stderr=True)
+    track: Callable[..., Iterable[Item]] = import_module("rich.progress").track
+    return track(items, title, total, console=screen, transient=True)
 
 
 def render_page(title: str, values: Mapping[str, Any]) -> str:
@@ -95,14 +99,12 @@ class PolicyResult:
     """The sums of one policy over one conversation, or over all.
 
     Attributes:
-        views: calls for which the policy gave a view; for the others it ``failed``.
+        views, failed: calls for which the policy gave a view, and those for which it did not.
         cached: tokens sent that repeat the start of the request before.
         costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
         invalid, over_budget: requests that the provider's rules refuse, or above the budget.
-        needed, lost: identifiers of later calls that an earlier message held and calls made again,
-            and those of them whose source was not in view any more.
-        edits, edits_seen: edit calls whose old lines had been shown, and those of them for which
-            all the lines were in the view.
+        needed, lost: identifiers and calls of before that later calls used, and those out of view.
+        edits, edits_seen: edit calls whose old lines had been shown, and those with all in view.
     """
 
     name: str
@@ -167,22 +169,12 @@ class PolicyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**asdict(self), **{name: getattr(self, name) for name in _DERIVED}}
+        derived = ("cost", "cached_share", "missed", "edits_share")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-_SUMMED = [
-    each.name
-    for each in fields(PolicyResult)
-    if each.type in ("int", "float") and each.name not in ("conversations", "peak")
-]
-_DERIVED = ("cost", "cached_share", "missed", "edits_share")
-
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """Return a share as every table shows it; a dash where there is none."""
-    return "–" if share is None else f"{share:.{digits}%}"
-
-
+_SUMMED = ("calls", "views", "failed", "tokens_sent", "cached", "over_budget", "invalid", "needed",
+           "lost", "edits", "edits_seen", "seconds")  # fmt: skip
 COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
     "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
     "cached": ("sent tokens that repeat the request before", lambda p: percent(p.cached_share)),
@@ -198,9 +190,7 @@ COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
 
 @dataclass(frozen=True, repr=False)
 class ReplayResults:
-    """All policies of one replay, in the order they were given.
-
-    `print(results)` is a table; so is the object itself at the end of a notebook cell.
+    """All policies of one replay, in the order they were given; printed, they are a table.
 
     Examples:
         >>> from history_curator.lab import replay
@@ -210,15 +200,13 @@ class ReplayResults:
         (1, ['all'])
 
     Attributes:
-        policies: results by policy name.
         tallies: for each policy its results on each conversation.
-        pricing: the price sheet behind ``cost``.
-        provider: the rules behind ``invalid``.
+        pricing, provider: the price sheet behind ``cost``, and the rules behind ``invalid``.
         seconds: how long the replay took.
     """
 
     policies: Mapping[str, PolicyResult]
-    tallies: Mapping[str, Sequence[PolicyResult]] = field(repr=False)
+    tallies: Mapping[str, Sequence[PolicyResult]]
     pricing: str
     provider: str
     seconds: float
@@ -258,19 +246,16 @@ class ReplayResults:
         )
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
         with console.capture() as captured:
             console.print(self.table().to_rich())
-        lines = [line.rstrip() for line in captured.get().splitlines()]
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join([*map(str.rstrip, captured.get().splitlines()), *self.notes()])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = self.table()
-        frame = import_extra("pandas").DataFrame(table.rows, columns=table.heads)
+        frame = import_extra("pandas").DataFrame(self.table().rows, columns=self.table().heads)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
         return f"{frame.to_html(index=False)}{notes}"
 
@@ -328,10 +313,11 @@ class ReplayResults:
             )
         first, last = line[0], line[-1]
         across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
-        distances = [
-            hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line
-        ]
-        return line[distances.index(min(distances))].name
+
+        def distance(each: PolicyResult) -> float:
+            return hypot((each.cost - first.cost) / across, (each.missed - last.missed) / up)
+
+        return min(line, key=distance).name
 
     def advise(self) -> str:
         """Return the recommendation, or the reason for none, as a sentence."""

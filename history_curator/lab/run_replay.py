@@ -173,22 +173,16 @@ def replay(
 
     Args:
         conversations: a file, folder or pattern (see `load_conversations`), lists of messages,
-            mappings with a ``messages`` list (``id``, ``tools`` and ``times`` are used where
-            present), or `LabConversation` objects.
-        policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
-            known policy (`policy_names`); a list of known names does as well.
+            mappings with ``messages`` (and ``id``, ``tools``, ``times``), or `LabConversation`.
+        policies: by name, a `Curator`, a function that builds one, a `Policy`, or one of
+            `policy_names`; a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
-        provider: profile whose rules decide which requests are invalid; None looks at no rules,
-            which saves most of the time on long conversations.
+        provider: profile whose rules decide which requests are invalid; None looks at no rules.
         max_tokens: budget for policies given by name.
         counter: encoding, model name or counter for every number.
-        executor: any ``concurrent.futures`` executor, also a cluster's
-            (``dask.distributed.Client(...).get_executor()``); by default one process per core.
-            ``"serial"`` stays in this process.
+        executor: any ``concurrent.futures`` executor, also that of a cluster; by default one
+            process per core, and ``"serial"`` for policies that cannot be pickled.
         progress: show a bar, where rich is installed.
-
-    Raises:
-        ConfigurationError: when a policy or price sheet cannot be used.
 
     Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
@@ -204,17 +198,17 @@ def replay(
     )
     done = _run_all(measurement, talks, executor)
     found = dict(show_progress(done, "conversations", len(talks), visible=progress))
-    by_policy: dict[str, list[PolicyResult]] = {}
+    tallies = {
+        name: [found[n][column] for n in sorted(found)] for column, name in enumerate(chosen)
+    }
     totals: dict[str, PolicyResult] = {}
-    for column, (name, policy) in enumerate(chosen.items()):
-        by_policy[name] = [found[number][column] for number in range(len(talks))]
+    for name, policy in chosen.items():
         totals[name] = PolicyResult(
             name, "", policy.max_tokens, sheet.name, conversations=len(talks)
         )
-        for each in by_policy[name]:
+        for each in tallies[name]:
             totals[name].add(each)
-    seconds = perf_counter() - started
-    return ReplayResults(totals, by_policy, sheet.name, provider or "no", seconds)
+    return ReplayResults(totals, tallies, sheet.name, provider or "no", perf_counter() - started)
 
 
 def _run_all(
@@ -223,10 +217,11 @@ def _run_all(
     executor: Executor | Literal["serial"] | None,
 ) -> Iterator[tuple[int, list[PolicyResult]]]:
     """Yield the number of each conversation with its tallies, when they are there."""
-    if executor == "serial" or (executor is None and len(talks) < 2):
+    stays_here = executor is None and (len(talks) < 2 or not _is_portable(measurement))
+    if executor == "serial" or stays_here:
         yield from enumerate(map(measurement.run, talks))
         return
-    pool = executor or _open_processes(measurement)
+    pool = executor or ProcessPoolExecutor(mp_context=get_context("spawn"))
     longest_first = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
     waiting = {pool.submit(measurement.run, talk): number for number, talk in longest_first}
     try:
@@ -239,26 +234,22 @@ def _run_all(
             pool.shutdown()
 
 
-def _open_processes(measurement: Measurement) -> Executor:
+def _is_portable(measurement: Measurement) -> bool:
+    """Return whether another process can be sent the policies."""
     try:
-        pickle.dumps(measurement)
-    except Exception as error:
-        raise ConfigurationError(
-            f"a policy cannot travel to another process ({error}). Fix: pass a module-level "
-            'function that builds the curator, or executor="serial".'
-        ) from error
-    return ProcessPoolExecutor(mp_context=get_context("spawn"))
+        return bool(pickle.dumps(measurement))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
 
 
 class SessionPage:
-    """Every call of a recorded conversation, as the policies would have made it, on one page.
+    """Every call of a recorded conversation, as one policy or two would have made it, on one page.
 
     At the end of a notebook cell it shows itself.
 
     Examples:
-        >>> from history_curator import Curator
         >>> from history_curator.lab import sample_conversation
-        >>> SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
+        >>> SessionPage(sample_conversation(), ["curator"], max_tokens=8_000)
         <SessionPage 24 calls under curator>
     """
 
@@ -269,7 +260,6 @@ class SessionPage:
         *,
         max_tokens: int | None = None,
         tools: Sequence[Any] | None = None,
-        pricing: str | PriceSheet = "anthropic",
         provider: str = "core",
         counter: Any = "o200k_base",
     ) -> None:
@@ -277,11 +267,10 @@ class SessionPage:
         chosen = as_policies(policies, max_tokens)
         if len(chosen) > 2:
             raise ConfigurationError(
-                f"a page shows one policy or two, not {len(chosen)}. "
-                "Fix: leave some out, or compare them all with replay."
+                f"a page shows one policy or two, not {len(chosen)}. Fix: leave some out."
             )
         record = LabConversation("session", list(messages), tools)
-        counting, sheet = get_counter(counter), get_prices(pricing)
+        counting, sheet = get_counter(counter), get_prices("anthropic")
         measurement = Measurement(chosen, counting, provider, (sheet,), sheet.name)
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:

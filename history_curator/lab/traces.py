@@ -1,4 +1,4 @@
-"""Turn LangSmith runs and Langfuse observations into plain requests.
+"""Turn LangSmith runs, Langfuse observations and OpenTelemetry spans into plain requests.
 
 A plain request is a mapping with ``session``, ``id``, ``time``, ``end``, ``model``, ``system``,
 ``tools``, ``messages``, ``response`` and ``usage``; see docs/howto/doctor.md.
@@ -15,6 +15,7 @@ from history_curator.formats import parse_json
 Row = Mapping[str, Any]
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
+_MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 
 
 def get_object(value: Any) -> dict[str, Any]:
@@ -30,10 +31,8 @@ def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 
 def _decode(value: Any) -> Any:
     """Return the value of a JSON text; another text, and any other value, as it is."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse_json(value)
+        return parse_json(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
@@ -41,6 +40,12 @@ def _decode(value: Any) -> Any:
 def _decode_list(value: Any) -> list[Any]:
     decoded = _decode(value)
     return decoded if isinstance(decoded, list) else []
+
+
+def _usage(whole: Any, output: Any, read: Any, write: Any) -> dict[str, Any]:
+    details = {"cache_read": int(read or 0), "cache_creation": int(write or 0)}
+    counts = {"input_tokens": int(whole or 0), "output_tokens": int(output or 0)}
+    return {**counts, "input_token_details": details}
 
 
 def is_run(row: Row) -> bool:
@@ -119,8 +124,8 @@ def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
         counts = get_object(_decode(each.get("usageDetails") or each.get("usage")))
         cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
         write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
-        read = sum(cached.values()) - write
-        whole = int(counts.get("input") or 0) + read + write  # the parts stand side by side
+        whole = int(counts.get("input") or 0) + sum(cached.values())  # they stand side by side
+        is_message = isinstance(said, Mapping)
         yield {
             "session": each.get("sessionId") or each.get("traceId"),
             "id": each.get("id"),
@@ -129,12 +134,79 @@ def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
             "model": each.get("model"),
             "tools": body.get("tools"),
             "messages": list(map(_as_chat_message, _decode_list(body.get("messages")))),
-            "response": said
-            if isinstance(said, Mapping)
-            else {"role": "assistant", "content": said or ""},
-            "usage": {
-                "input_tokens": whole,
-                "output_tokens": int(counts.get("output") or 0),
-                "input_token_details": {"cache_read": read, "cache_creation": write},
-            },
+            "response": said if is_message else {"role": "assistant", "content": said or ""},
+            "usage": _usage(whole, counts.get("output"), sum(cached.values()) - write, write),
         }
+
+
+def is_span(row: Row) -> bool:
+    """Return whether an object is an OTLP export, or one span with attributes."""
+    return "resourceSpans" in row or ("attributes" in row and "usage" not in row)
+
+
+def span_requests(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
+    for row in map(get_object, rows):
+        scopes = (
+            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
+        )
+        spans = [span for scope in scopes for span in scope.get("spans") or ()] or [row]
+        for span in sorted(spans, key=lambda each: str(each.get("startTimeUnixNano") or "")):
+            values = _unwrap_pairs(span.get("attributes"))
+            operation = values.get("gen_ai.operation.name", "chat")
+            counts = [values.get(f"gen_ai.usage.{name}") for name in (
+                "input_tokens", "output_tokens", "cache_read.input_tokens",
+                "cache_creation.input_tokens")]  # fmt: skip
+            if not counts[0] or operation not in _MODEL_OPERATIONS:
+                continue
+            sent, said = (
+                [part for each in _decode_list(values.get(f"gen_ai.{side}.messages"))
+                 for part in _split_parts(get_object(each))]
+                for side in ("input", "output")
+            )  # fmt: skip
+            nanoseconds = (span.get("startTimeUnixNano"), span.get("endTimeUnixNano"))
+            start, end = (int(each) if each else None for each in nanoseconds)
+            yield {
+                "session": values.get("gen_ai.conversation.id") or span.get("traceId"),
+                "id": values.get("gen_ai.response.id") or span.get("spanId"),
+                "time": start or span.get("start_time"),
+                "end": end or span.get("end_time"),
+                "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
+                "system": values.get("gen_ai.system_instructions"),
+                "tools": _decode_list(values.get("gen_ai.tool.definitions")),
+                "messages": sent,
+                "response": next(iter(said), None),
+                "usage": _usage(*counts),  # by convention the cached part is in the input
+            }
+
+
+def _unwrap_pairs(given: Any) -> dict[str, Any]:
+    """Return attributes as a dict, whether they are one or pairs with the names of types."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {
+        str(each.get("key")): _unwrap(each.get("value")) for each in map(get_object, given or ())
+    }
+
+
+def _unwrap(given: Any) -> Any:
+    kind, value = next(iter(get_object(given).items()), ("", None))
+    if kind == "arrayValue":
+        return [_unwrap(each) for each in get_object(value).get("values") or ()]
+    return _unwrap_pairs(get_object(value).get("values")) if kind == "kvlistValue" else value
+
+
+def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
+    """Yield the chat messages of one message of the conventions, which has a role and parts."""
+    parts = list(map(get_object, message.get("parts") or ()))
+    for part in parts:
+        if part.get("type") == "tool_call_response":
+            result = part.get("response", part.get("result"))
+            text = result if isinstance(result, str) else json.dumps(result, default=str)
+            yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
+    texts = [str(part.get("content") or "") for part in parts if part.get("type") == "text"]
+    calls = [chat_call(part.get("id"), part.get("name"), part.get("arguments"))
+             for part in parts if part.get("type") == "tool_call"]  # fmt: skip
+    if texts or calls:
+        said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
+        yield {**said, "tool_calls": calls} if calls else said

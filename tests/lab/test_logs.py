@@ -78,6 +78,37 @@ def langfuse() -> dict[str, Any]:
                      generation(1, {"messages": SAID[:1]}, SAID[1])]}  # fmt: skip
 
 
+def spans() -> dict[str, Any]:
+    """An OTLP export of two requests and the span of the agent around them."""
+
+    def value(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {"kvlistValue": {"values": pairs(given)}}
+        if isinstance(given, list):
+            return {"arrayValue": {"values": [value(each) for each in given]}}
+        return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
+
+    def pairs(given: dict[str, Any]) -> list[Any]:
+        return [{"key": key, "value": value(each)} for key, each in given.items()]
+
+    def span(number: int, sent: Any, **more: Any) -> Any:
+        named = {"operation.name": "chat", "request.model": "gpt-5.5", "conversation.id": "c",
+                 "response.id": f"r{number}", "usage.input_tokens": 2_000,
+                 "usage.cache_read.input_tokens": 1_024, "input.messages": sent, **more}  # fmt: skip
+        attributes = pairs({f"gen_ai.{key}": each for key, each in named.items()})
+        return {"traceId": "t", "spanId": str(number), "attributes": attributes,
+                "startTimeUnixNano": str(10**18 + number)}  # fmt: skip
+
+    asked = {"role": "user", "parts": [{"type": "text", "content": "weather in Oslo?"}]}
+    look = {"type": "tool_call", "id": "c1", "name": "weather", "arguments": {"city": "Oslo"}}
+    seen = {"type": "tool_call_response", "id": "c1", "response": "rain"}
+    later = [asked, {"role": "assistant", "parts": [look]}, {"role": "tool", "parts": [seen]}]
+    answer = [{"role": "assistant", "parts": [{"type": "text", "content": "rain"}]}]
+    found = [span(2, later, **{"output.messages": answer}), span(1, json.dumps([asked])),
+             span(3, [], **{"operation.name": "invoke_agent"})]  # fmt: skip
+    return {"resourceSpans": [{"scopeSpans": [{"spans": found}]}]}
+
+
 def claude_code() -> list[Any]:
     talk = ClaudeCode().user("weather in Oslo?")
     talk.answer("m1", call("c1", "weather", city="Oslo"), used=usage(write=5_000))
@@ -102,11 +133,21 @@ def read(folder: Path, value: Any) -> list[LabConversation]:
         (codex(), ["user", "assistant", "tool", "assistant"], 2),
         (chatgpt(), ["user", "assistant", "tool", "assistant"], 0),
         (langfuse(), ["user", "assistant", "user", "assistant"], 2),
+        (spans(), ["user", "assistant", "tool", "assistant"], 2),
         (body(messages=SAID, system="be kind"), ["system", "user", "assistant"], 0),
         (body(input=SAID, instructions="be kind"), ["system", "user", "assistant"], 0),
         (body(contents=[{"role": "user", "parts": [{"text": "hi"}]}]), ["user"], 0),
     ],
-    ids=["claude code", "codex", "chatgpt", "langfuse", "anthropic body", "openai body", "gemini"],
+    ids=[
+        "claude code",
+        "codex",
+        "chatgpt",
+        "langfuse",
+        "spans",
+        "anthropic body",
+        "openai body",
+        "gemini",
+    ],
 )
 def test_what_people_have_is_read_as_a_conversation(
     tmp_path: Path, value: Any, roles: list[str], requests: int
