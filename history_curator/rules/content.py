@@ -19,6 +19,7 @@ from history_curator.formats import (
     wire_of,
     without_mark,
 )
+from history_curator.formats.base import as_mapping
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -213,28 +214,21 @@ def _mend_value(value: Any) -> Any:
 class ImagesFit(Rule):
     """Media stand where the wire format allows them, and images are few and small enough.
 
-    OpenAI refuses images outside the user role; Bedrock takes 20 of 8000 px; Anthropic 100 of
-    8000 px, but of 2000 px beside more than 20, so that the 21st makes an old large one fatal.
+    OpenAI refuses images outside the user role; Anthropic also in a result that is an error, and
+    the 21st image there makes an old one above 2000 px fatal.
 
-    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit. A
-    result of Anthropic that is an error and shows media says so in words instead.
-
-    Args:
-        max_side: pixels of the longer side.
-        crowd: above this many images `crowded_side` holds instead of `max_side`.
-        roles: who may show media.
-        wired: also a result, in every format but Chat Completions, and any message of Gemini.
-        in_errors: whether a result of Anthropic that is an error may show media.
+    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit. An
+    error that shows media says in words that it is one.
     """
 
     code = "P12"
 
     max_images: int = 20
-    max_side: int = 2000
-    crowd: int | None = None
+    max_side: int = 2000  # pixels of the longer side
+    crowd: int | None = None  # above this many images the next holds instead
     crowded_side: int = 0
-    roles: Collection[MessageRole] = (USER,)
-    wired: bool = False
+    roles: Collection[MessageRole] = (USER,)  # who may show media
+    wired: bool = False  # also results, but in Chat Completions, and any message of Gemini
     in_errors: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
@@ -262,11 +256,10 @@ class ImagesFit(Rule):
         return [(index, message) for index, _, message in self._find_excess(entries)]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        excess: dict[int, set[int]] = {}
-        for index, part, _ in self._find_excess(entries):
-            excess.setdefault(index, set()).add(id(part))
+        excess = {(index, id(part)) for index, part, _ in self._find_excess(entries)}
         return [
-            self._without_media(entry, excess.get(index, ())) for index, entry in enumerate(entries)
+            self._without_media(entry, {part for at, part in excess if at == index})
+            for index, entry in enumerate(entries)
         ]
 
     def _without_media(
@@ -315,11 +308,8 @@ class ImagesFit(Rule):
 class CacheMarksFit(Rule):
     """At most four cache marks, and those of an hour before those of five minutes.
 
-    Anthropic and Bedrock refuse a fifth. Marks of the system prompt count where it is a message;
-    those of tools and of a prompt that is sent beside the messages are not seen here.
-
-    Repair: marks go and the blocks stay: those of five minutes that stand before one of an hour,
-    then the oldest but the first.
+    Anthropic and Bedrock refuse others. Marks beside the messages (tools, ``system=``) are not seen.
+    Repair: marks go and blocks stay, those before one of an hour, then the oldest but the first.
     """
 
     code = "P14"
@@ -363,9 +353,7 @@ def _without_marks(entry: ConversationEntry) -> ConversationEntry:
 
 
 class DocumentNamesAreAccepted(Rule):
-    """Every document of Bedrock has a name of its own, of letters, digits and a few marks.
-
-    Bedrock refuses other characters, two spaces in a row, and a name that occurs twice.
+    """Every document of Bedrock has a name of its own, of letters, digits, hyphens and brackets.
 
     Repair: other characters become hyphens, and a number behind the name tells it from the others.
     """
@@ -373,44 +361,29 @@ class DocumentNamesAreAccepted(Rule):
     code = "P15"
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        found: list[Finding] = []
-        seen: set[str] = set()
-        for index, entry in enumerate(entries):
-            for part in entry.parts or ():
-                name = _document_name(part)
-                if name is not None and (name in seen or _clean_name(name) != name):
-                    found.append((index, f"the name of a document: {name!r}"))
-                seen.add(name or "")
-        return found
+        pairs = enumerate(zip(entries, self.repair(entries), strict=True))
+        return [(index, new.reason or "") for index, (old, new) in pairs if old is not new]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        out = list(entries)
         seen: set[str] = set()
-        for index, entry in enumerate(entries):
-            parts = tuple(_rename_document(part, seen) for part in entry.parts or ())
-            if parts != (entry.parts or ()):
-                reason = "the name of a document was used before, or had other characters"
-                out[index] = copy_repaired(entry, reason, parts=parts)
-        return out
+        return [_rename_documents(entry, seen) for entry in entries]
 
 
-def _rename_document(part: ContentPart, seen: set[str]) -> ContentPart:
-    """Return a part with a name that no document before it has."""
-    name = _document_name(part)
-    if name is None:
-        return part
-    clean = _clean_name(name)
-    again = (f"{clean[:190]}-{number}" for number in count(2))
-    new = next(each for each in chain((clean,), again) if each not in seen)
-    seen.add(new)
-    return replace(part, raw={**part.raw, "document": {**part.raw["document"], "name": new}})
-
-
-def _document_name(part: ContentPart) -> str | None:
-    body = part.raw.get("document") if isinstance(part.raw, Mapping) else None
-    return str(body.get("name") or "") if isinstance(body, Mapping) else None
-
-
-def _clean_name(name: str) -> str:
-    plain = re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9\s()\[\]-]", "-", name)).strip()
-    return plain[:200] or "document"
+def _rename_documents(entry: ConversationEntry, seen: set[str]) -> ConversationEntry:
+    """Return an entry whose documents have names that none before them has."""
+    parts = []
+    for part in entry.parts or ():
+        body = as_mapping(as_mapping(part.raw).get("document"))
+        if not body:
+            parts.append(part)
+            continue
+        plain = re.sub(r"[^A-Za-z0-9\s()\[\]-]", "-", str(body.get("name")))
+        clean = re.sub(r"\s+", " ", plain).strip()[:190] or "document"
+        again = (f"{clean}-{number}" for number in count(2))
+        name = next(each for each in chain((clean,), again) if each not in seen)
+        seen.add(name)
+        parts.append(replace(part, raw={**part.raw, "document": {**body, "name": name}}))
+    if tuple(parts) == (entry.parts or ()):
+        return entry
+    reason = "the name of a document was used before, or has other characters"
+    return copy_repaired(entry, reason, parts=tuple(parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry
@@ -61,18 +62,12 @@ from history_curator.tokens.models import takes_later_system
 
 
 class ProviderProfile:
-    """The rules of one provider.
+    """The rules of one provider, in the order of repair.
 
     `repair` returns entries in which `find` finds no violation, keeps every word the user said, is
-    idempotent, and returns the very list it was given when nothing is wrong.
-
-    Attributes:
-        name: the provider.
-        rules: in the order of repair.
-        merges: whether runs of one role are merged.
-        hoists: whether later system entries move to the front.
-        reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
-        strips: whether reasoning goes, or is refused, after an edited prefix.
+    idempotent, and returns the very list it was given when nothing is wrong. `merges` says whether
+    runs of one role are merged, `hoists` whether later system entries move to the front, and
+    `strips` whether reasoning goes, or is refused, after an edited prefix.
 
     Examples:
         >>> from history_curator import get_profile
@@ -201,10 +196,17 @@ class ProviderProfile:
 
 
 def _find_first_change(before: Entries, after: Entries) -> int:
-    """Return where two views begin to differ."""
-    pairs = enumerate(zip(before, after, strict=False))
-    changed = (index for index, (old, new) in pairs if old is not new and old != new)
-    return next(changed, min(len(before), len(after)))
+    """Return where two views begin to differ in a way that is sent."""
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old is not new and _sent_fields(old) != _sent_fields(new):
+            return index
+    return min(len(before), len(after))
+
+
+def _sent_fields(entry: ConversationEntry) -> tuple[Any, ...]:
+    blocks = [part.raw for part in entry.parts or () if part.kind != "text" and not part.is_mark]
+    ids = entry.tool_call_id, entry.name
+    return entry.role, entry.content or "", ids, entry.tool_calls or (), entry.reasoning, blocks
 
 
 _DEFAULTS: dict[type[Rule], Rule | None] = {

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
 from history_curator.formats.base import as_mapping, as_text
 from history_curator.rules.base import (
     ASSISTANT,
-    SYSTEM,
     TOOL,
     USER,
     Entries,
     Finding,
     Rule,
-    copy_edited,
     copy_repaired,
     fits_call,
     join_part_texts,
@@ -33,13 +29,12 @@ _SERVER_USES = {"server_tool_use", "mcp_tool_use", "server_tool_call"}
 class ResultsFollowTheirCalls(Rule):
     """Every entry with calls is followed at once by exactly one result per call, in call order.
 
-    Every provider refuses a call without its result, a result without its call, and two results
-    for one call. With `ordered=False` the results of one entry may stand in any order.
+    Every provider refuses others. With `ordered=False` the results of one entry may stand in any
+    order. Ids may be reused, so results pair with the latest call before them.
 
-    Repair: the real result moves up to its call; a marked placeholder with an error status
-    stands in for a missing one; of duplicates the last real one stays; a result without a call is
-    dropped. Ids may be reused, so results pair with the latest call before them. In a list that
-    mixes formats, a result is written in the format of its call.
+    Repair: the real result moves up to its call, and is written in its format; a marked placeholder
+    with an error status stands in for a missing one; of duplicates the last real one stays; a
+    result without a call is dropped.
     """
 
     code = "P6"
@@ -70,25 +65,18 @@ class ResultsFollowTheirCalls(Rule):
     def _compare(self, calls: Sequence[ToolCall], results: Entries, start: int) -> list[Finding]:
         """Return the differences between calls and the results behind them."""
         found: list[Finding] = []
-        wanted = Counter(call.id for call in calls)
-        by_id = {call.id: call for call in reversed(calls)}
-        seen: Counter[str | None] = Counter()
+        waiting = list(calls)
         for index, result in enumerate(results, start):
-            given = result.tool_call_id
-            seen[given] += 1
-            if given is None or given not in wanted:
-                found.append(
-                    (index, f"the result of {given!r} answers none of the calls before it")
-                )
-            elif seen[given] > wanted[given]:
-                found.append((index, f"a second result for the call {given!r}"))
-            elif not fits_call(by_id[given], result):
-                found.append((index, f"the result of {given!r} is in another format than its call"))
-        found += [
-            (start - 1, f"the call {name!r} has no result right after it")
-            for name, times in wanted.items()
-            if seen[name] < times
-        ]
+            name = result.tool_call_id
+            call = next((call for call in waiting if call.id == name), None)
+            if call is None:
+                found.append((index, f"the result of {name!r} answers no open call before it"))
+                continue
+            waiting.remove(call)
+            if not fits_call(call, result):
+                found.append((index, f"the result of {name!r} is in another format than its call"))
+        message = "the call {!r} has no result right after it"
+        found += [(start - 1, message.format(call.id)) for call in waiting]
         if not found and self.ordered:
             found.append((start, "the results are not in the order of their calls"))
         return found
@@ -97,34 +85,15 @@ class ResultsFollowTheirCalls(Rule):
         if not self.check_view(entries):
             return list(entries)
         pairing = Pairing(entries)
-        paired = flatten(pairing.units, pairing.system)
-        before, after = _map_neighbours(entries, paired), _map_neighbours(paired, entries)
         changed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:
             for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
-                if result is None:
+                if result is None or (result.tool_call_id == call.id and fits_call(call, result)):
                     continue
-                edit = None
-                if before.get(id(result.root)) is not after.get(id(result.root)):
-                    edit = "moved", "a result has to follow its call at once, in call order"
-                elif result.tool_call_id != call.id:
-                    edit = "repaired", "the result did not name the call it answers"
-                elif not fits_call(call, result):
-                    edit = "repaired", "a result and its call have to be of one kind"
-                if edit:
-                    changed[id(result)] = copy_edited(
-                        result, tool_call_id=call.id, action=edit[0], reason=edit[1]
-                    )
+                reason = "the result did not name its call, or was in another format"
+                changed[id(result)] = copy_repaired(result, reason, tool_call_id=call.id)
+        paired = flatten(pairing.units, pairing.system)
         return [changed.get(id(entry), entry) for entry in paired]
-
-
-def _map_neighbours(entries: Entries, others: Entries) -> dict[int, ConversationEntry]:
-    """Return the entry before each, of those that are in another list too."""
-    present = {id(entry.root) for entry in others}
-    both = [
-        entry.root for entry in entries if entry.role is not SYSTEM and id(entry.root) in present
-    ]
-    return {id(entry): before for before, entry in pairwise(both)}
 
 
 class ServerToolsStayWhole(Rule):
