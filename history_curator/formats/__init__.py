@@ -14,14 +14,14 @@ from history_curator.formats.anthropic import (
     provider_message_to_entry,
 )
 from history_curator.formats.base import (
-    UNMARKED,
+    MARKS,
     MessageFormat,
     MessageGroup,
     as_mapping,
     copy_value,
     count_untouched,
+    find_marks,
     freeze,
-    mark_of,
     type_of,
     unreadable,
     without_mark,
@@ -51,35 +51,12 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "ANONYMOUS",
-    "MAX_DEPTH",
-    "RESPONSE_ITEMS",
-    "ROLES",
-    "UNMARKED",
-    "BedrockFormat",
-    "DictFormat",
-    "GeminiFormat",
-    "MessageFormat",
-    "MessageGroup",
-    "ResponsesFormat",
-    "arguments_text",
-    "copy_value",
-    "count_trailing_reasoning",
-    "count_untouched",
-    "entry_to_provider_message",
-    "find_format",
-    "freeze",
-    "image_size",
-    "item_ids",
-    "join_text",
-    "mend_fields",
-    "parse_json",
-    "parse_object",
-    "provider_message_to_entry",
-    "read_part",
-    "update_text",
-    "without_mark",
-    "write_part",
+    "ANONYMOUS", "MARKS", "MAX_DEPTH", "RESPONSE_ITEMS", "ROLES", "BedrockFormat",
+    "DictFormat", "GeminiFormat", "MessageFormat", "MessageGroup", "ResponsesFormat",
+    "arguments_text", "copy_value", "count_trailing_reasoning", "count_untouched",
+    "entry_to_provider_message", "find_format", "freeze", "image_size", "item_ids", "join_text",
+    "mend_fields", "parse_json", "parse_object", "provider_message_to_entry", "read_part",
+    "update_text", "without_mark", "write_part",
 ]  # fmt: skip
 
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
@@ -136,9 +113,8 @@ _registered: dict[type, MessageFormat] = {}
 def adapters() -> Mapping[str, EntryPoint]:
     """Return the installed adapters, by the root module of their framework's message classes.
 
-    An adapter says so itself, by an entry point of the group ``history_curator.formats``. It names
-    a module with a ``FORMAT``, and with ``load`` and ``dump`` for messages in tables. It is loaded
-    when one of its messages shows up.
+    They are entry points of the group ``history_curator.formats``, and name a module with a
+    ``FORMAT``, and with ``load`` and ``dump`` for messages in tables.
     """
     from importlib.metadata import entry_points
 
@@ -201,15 +177,10 @@ def ungroup_items(messages: Sequence[Any]) -> list[Any]:
 
 
 def find_format(messages: Sequence[Any], provider: str | None = None) -> MessageFormat:
-    """Return the format that reads these messages.
+    """Return the format that reads these messages, for a provider where it is known.
 
     Objects are known by the class of the first one. Dicts are told apart by fields that only one
     format has, wherever they stand in the conversation.
-
-    Args:
-        messages: a conversation.
-        provider: the name of the profile they are for, where it is known; it decides where the
-            messages could be of two formats.
 
     Raises:
         ConversionError: when the messages are not a list, or of no known kind.
@@ -243,10 +214,8 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
 def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
     """Return the name of the format of dicts, from the first message that can be of one only.
 
-    A message with a role and a text is the same in Chat Completions, Anthropic and Responses, and
-    is read the same. Where nothing else is there, texts in blocks without a type are Bedrock's,
-    unless a message of the conversation is one text, which Bedrock does not take, or the provider
-    is one that has another format. Callers that know better say so, with `Curator.curate(format=)`.
+    Where there is none, texts in blocks without a type are Bedrock's, unless a message is one text,
+    which Bedrock does not take, or the provider has another format.
     """
     untyped = False
     for index, message in enumerate(messages):
@@ -311,8 +280,7 @@ def _format_of_blocks(blocks: Sequence[Any]) -> str | None:
 def wire_of(entry: ConversationEntry) -> Wire | None:
     """Return the format of the message an entry was read from.
 
-    None where there is no message, where it is an object of a framework, and where the message
-    would be the same in several formats.
+    None where there is none, where it is of a framework, or would be the same in several formats.
     """
     source: Any = entry.root.source
     if source.__class__ is MessageGroup:
@@ -351,11 +319,7 @@ def find_cache_marks(entry: ConversationEntry) -> list[str]:
     """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
     blocks = [part.raw for part in entry.parts or ()]
     blocks += [(call.extra or {}).get("anthropic") for call in entry.tool_calls or ()]
-    if entry.role is MessageRole.TOOL and entry.span and UNMARKED not in (entry.metadata or ()):
-        format = _FORMATS["bedrock" if wire_of(entry) == "bedrock" else "dicts"]
-        blocks += format.own_blocks(entry.root)  # type: ignore[attr-defined]
-    marks = [mark_of(block) for block in blocks]
-    return ["1h" if mark.get("ttl") == "1h" else "5m" for mark in marks if mark]
+    return [*find_marks(blocks), *(entry.metadata or {}).get(MARKS, ())]
 
 
 def has_object_arguments(call: ToolCall) -> bool:

@@ -11,7 +11,7 @@ from uuid import UUID
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import ConversionError
 from history_curator.formats.base import Reading, as_mapping, copy_value, count_untouched, type_of
-from history_curator.formats.block_format import BlockFormat, BlockKind
+from history_curator.formats.block_format import BlockFormat, BlockKind, Groups
 from history_curator.formats.blocks import (
     join_text,
     read_part,
@@ -54,11 +54,6 @@ class DictFormat(PlainMessages, BlockFormat):
 
     Each message is written in the style it was read in, and a result in the style of its call. At
     Anthropic, calls, results and thinking are blocks of the content, and results speak as the user.
-
-    Examples:
-        >>> entries = DictFormat().read({"role": "user", "content": "hi"}, 0)
-        >>> entries[0].role, entries[0].content
-        (<MessageRole.USER: 'user'>, 'hi')
     """
 
     name = "dicts"
@@ -68,7 +63,9 @@ class DictFormat(PlainMessages, BlockFormat):
         content = message.get("content") if isinstance(message, Mapping) else ()
         if not isinstance(content, (list, tuple)):
             return (read_message(message, read_role(message, reading), reading),)
-        if speaks_anthropic(message) and message.get("tool_calls"):
+        is_anthropic = speaks_anthropic(message)
+        reading.known = _KEYS if is_anthropic else KNOWN_KEYS
+        if is_anthropic and message.get("tool_calls"):
             reading.note_repair("tool_calls: the message keeps its calls as blocks")
         return super().read_message(message, reading)
 
@@ -103,19 +100,14 @@ class DictFormat(PlainMessages, BlockFormat):
     ) -> ConversationEntry:
         """Return an entry, with what the message says beside its blocks."""
         if "tool_call_id" not in fields:
-            known = _KEYS if speaks_anthropic(message) else KNOWN_KEYS
-            return build_entry(message, reading=reading, known=known, **fields)
-        return ConversationEntry(
-            sequence=reading.index,
-            source=message,
-            metadata={key: value for key, value in message.items() if key not in _KEYS} or None,
-            repairs=reading.note,
-            **{**fields, "span": fields["span"] or (0, 1)},
-        )
+            return build_entry(message, reading=reading, known=reading.known, **fields)
+        fields["span"] = fields["span"] or (0, 1)
+        return super()._build_entry(message, reading, **fields)
 
     def write_mixed(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return dicts, each in the style of its own; untouched ones are the same objects."""
         out: list[Any] = []
+        groups: Groups = {}
         read = (each for each in entries if each.tool_calls and each.source is not None)
         first = next(read, None)
         prefer = first is not None and _is_in_blocks(first, prefer=False)
@@ -134,33 +126,39 @@ class DictFormat(PlainMessages, BlockFormat):
                 out.append(entry.source)
             elif is_tool and (was_block if answers_in_blocks is None else answers_in_blocks):
                 end = _end_of_results(entries, position)
-                out.append(copy_value(self._write_user(entries[position:end])))
+                out.append(copy_value(self._write_user(entries[position:end], groups)))
             else:
                 end = position + 1
-                out.append(copy_value(self._write_dict(entry, prefer=prefer)))
+                out.append(copy_value(self._write_dict(entry, groups, prefer=prefer)))
             position = end
         return out
 
-    def _write_dict(self, entry: ConversationEntry, *, prefer: bool) -> dict[str, Any]:
+    def _write_dict(
+        self, entry: ConversationEntry, groups: Groups, *, prefer: bool
+    ) -> dict[str, Any]:
         is_anthropic = speaks_anthropic(entry.source)
         source = as_mapping(entry.source)
         if entry.role is _ASSISTANT and _is_in_blocks(entry, prefer=prefer):
             known = source if is_anthropic else {}
             message = {key: known[key] for key in known if is_sent(key, entry, _KEYS)}
-            return {**message, "role": entry.role.value, "content": self._write_blocks(entry)}
+            return {
+                **message,
+                "role": entry.role.value,
+                "content": self._write_blocks(entry, groups),
+            }
         reasoning, content = entry.reasoning or (), source.get("content") or ()
         if entry.parts is not None and reasoning and reasoning[0].raw in content:
-            blocks = self._write_blocks(entry, calls=False)
+            blocks = self._write_blocks(entry, groups, calls=False)
             return write_message(entry, patch=not is_anthropic, blocks=blocks)
         return write_message(entry, patch=not is_anthropic)
 
-    def _write_user(self, results: Sequence[ConversationEntry]) -> dict[str, Any]:
+    def _write_user(self, results: Sequence[ConversationEntry], groups: Groups) -> dict[str, Any]:
         """Write results as one user message, with the fields of the message they all stood in."""
         source = results[0].source
         fields: dict[str, Any] = {}
         if speaks_anthropic(source) and all(entry.source is source for entry in results):
             fields = {key: source[key] for key in source if is_sent(key, results[0], _KEYS)}
-        return {**fields, "role": "user", "content": self._write_results(results, {})}
+        return {**fields, "role": "user", "content": self._write_results(results, {}, groups)}
 
     def _kind_of(self, block: Any) -> BlockKind:
         kind = type_of(block)
@@ -265,12 +263,7 @@ def _end_of_results(entries: Sequence[ConversationEntry], position: int) -> int:
 
 
 def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
-    """Return an entry as an OpenAI-style message, a new dict.
-
-    Examples:
-        >>> entry_to_provider_message(ConversationEntry(MessageRole.USER, "hi"))
-        {'role': 'user', 'content': 'hi'}
-    """
+    """Return an entry as an OpenAI-style message, a new dict."""
     return copy_value(write_message(entry))  # type: ignore[no-any-return]
 
 

@@ -6,7 +6,7 @@ import json
 import marshal
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, Protocol
 
@@ -78,11 +78,7 @@ def unreadable(error: Exception, index: int | None) -> ConversionError:
 
 
 def copy_value(value: Any, depth: int = 0) -> Any:
-    """Return a value with every dict, list and tuple in it copied; the rest of it is shared.
-
-    Raises:
-        ConversionError: for a value nested deeper than `MAX_DEPTH`.
-    """
+    """Return a value with every dict, list and tuple in it copied; the rest of it is shared."""
     kind = value.__class__
     if kind is str or value is None:
         return value
@@ -120,9 +116,6 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
     """Return a hashable that is equal for equal values of equal types only.
 
     Dicts, lists and tuples are looked into; so is the ``__dict__`` of any other object.
-
-    Raises:
-        ConversionError: for a value nested deeper than `MAX_DEPTH`, or whose methods fail.
     """
     kind = value.__class__
     if kind is str or value is None:
@@ -195,11 +188,12 @@ def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
 class Reading:
     """One message being read: where it stands, and what had to be repaired to read it."""
 
-    __slots__ = ("counts", "index", "repairs")
+    __slots__ = ("counts", "index", "known", "repairs")
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
         self.repairs: list[str] = []
+        self.known: frozenset[str] = frozenset()  # fields that its format takes
         self.counts: Counter[tuple[str, str]] = Counter()  # of calls without ids of their own
 
     @property
@@ -216,11 +210,7 @@ class Reading:
         return ConversionError(problem, index=self.index, field=field, fix=fix)
 
     def require(self, value: Any, types: Any, field: str) -> Any:
-        """Return a value if it is of these types; None is none of them.
-
-        Raises:
-            ConversionError: naming the message, the field, and the types it may have.
-        """
+        """Return a value if it is of these types, or raise an error that says which it may be of."""
         if isinstance(value, types):
             return value
         wanted = [_TYPE_NAMES[each] for each in (types if isinstance(types, tuple) else (types,))]
@@ -244,9 +234,6 @@ class Reading:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
 
         NaN and the infinities become null; keys, and values of other types, become text.
-
-        Raises:
-            ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
         """
         if value.__class__ in _PLAIN:
             return value
@@ -294,22 +281,26 @@ def type_of(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-UNMARKED = "unmarked"
-"""Says in the metadata of a result that its block is written without its cache mark."""
+MARKS = "cache marks"
+"""How long the cache marks of a result last, in its metadata; an empty list: none is written."""
 
 
-def mark_of(block: Any) -> Mapping[str, Any]:
-    """Return the cache mark of a block of Anthropic, or a cache point of Bedrock; else nothing."""
-    block = as_mapping(block)
-    return as_mapping(block.get("cache_control", block.get("cachePoint")))
+def find_marks(blocks: Iterable[Any]) -> list[str]:
+    """Return how long each cache mark of some blocks lasts: "5m" or "1h"."""
+    marks = (as_mapping(as_mapping(block).get(_mark_key(block))) for block in blocks)
+    return ["1h" if mark.get("ttl") == "1h" else "5m" for mark in marks if mark]
+
+
+def _mark_key(block: Any) -> str:
+    """Return the key of the mark: of a block of Anthropic, or of a cache point of Bedrock."""
+    return "cache_control" if "cache_control" in as_mapping(block) else "cachePoint"
 
 
 def without_mark(block: Any) -> Any:
     """Return a block without its cache mark; None for one that is nothing else."""
-    if not mark_of(block):
+    if not find_marks([block]):
         return block
-    rest = {key: block[key] for key in block if key not in ("cache_control", "cachePoint")}
-    return rest or None
+    return {key: block[key] for key in block if key != _mark_key(block)} or None
 
 
 def _as_json(value: Any, depth: int, index: int, field: str) -> Any:

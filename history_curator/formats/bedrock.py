@@ -43,11 +43,6 @@ class BedrockFormat(BlockFormat):
     """Messages as ``converse`` takes them, cache points and reasoning included.
 
     A message of the role ``system`` is the system prompt: take it out before sending.
-
-    Examples:
-        >>> asked = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}
-        >>> BedrockFormat().read({"role": "assistant", "content": [asked]}, 0)[0].tool_calls[0].id
-        'c1'
     """
 
     name = "bedrock"

@@ -8,18 +8,21 @@ from typing import Any, ClassVar, Literal
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
 from history_curator.formats.base import (
-    UNMARKED,
+    MARKS,
     MappingFormat,
     Reading,
     as_mapping,
     copy_value,
     count_untouched,
+    find_marks,
     without_mark,
 )
 from history_curator.formats.blocks import Slots, entry_fields, restore_order, write_part
 
 _ASSISTANT, _TOOL, _USER = MessageRole.ASSISTANT, MessageRole.TOOL, MessageRole.USER
 BlockKind = Literal["call", "result", "reasoning", "part"]
+Groups = dict[int, list[tuple[bool, int, list[Any]]]]
+"""The blocks of messages as `_split` returns them, by the id of each."""
 
 
 class BlockFormat(MappingFormat):
@@ -122,7 +125,9 @@ class BlockFormat(MappingFormat):
         for is_result, start, group in self._split(blocks, role) or [(False, 0, [])]:
             if is_result:
                 result = self._read_result(group[0], reading, f"{self.key}[{start}]")
-                entries.append({"role": _TOOL, **result})
+                marks = find_marks(group)
+                noted = {"metadata": {MARKS: marks}} if marks else {}
+                entries.append({"role": _TOOL, **result, **noted})
             else:
                 entries.append({"role": role, **self._read_group(group, role, reading, start)})
         return entries
@@ -142,7 +147,7 @@ class BlockFormat(MappingFormat):
         return ConversationEntry(
             sequence=reading.index,
             source=message,
-            metadata=extra or None,
+            metadata={**extra, **fields.pop("metadata", {})} or None,
             pinned=bool(extra.get("pinned")),
             repairs=reading.note,
             **fields,
@@ -163,14 +168,15 @@ class BlockFormat(MappingFormat):
                 groups[-1][2].append(block)
         return groups
 
-    def own_blocks(self, root: ConversationEntry) -> Sequence[Any]:
-        """Return the blocks an entry was read from."""
+    def _own_blocks(self, root: ConversationEntry, groups: Groups) -> Sequence[Any]:
+        """Return the blocks an entry was read from; a message is split once while `groups` live."""
         source = as_mapping(root.source)
         if not isinstance(source.get(self.key), (str, list, tuple)):
             return ()
-        groups = self._split(self._read_blocks(source, Reading()), root.role)
-        place = root.span[0] if root.span else 0
-        return groups[place][2] if place < len(groups) else ()
+        if id(source) not in groups:
+            groups[id(source)] = self._split(self._read_blocks(source, Reading()), root.role)
+        own, place = groups[id(source)], root.span[0] if root.span else 0
+        return own[place][2] if place < len(own) else ()
 
     def _read_slots(
         self, blocks: Sequence[Any], reading: Reading, start: int, *, calls: bool = True
@@ -187,9 +193,11 @@ class BlockFormat(MappingFormat):
                 slots.append(("part", self._read_part(block, reading, field)))
         return slots
 
-    def _write_blocks(self, entry: ConversationEntry, *, calls: bool = True) -> list[Any]:
+    def _write_blocks(
+        self, entry: ConversationEntry, groups: Groups, *, calls: bool = True
+    ) -> list[Any]:
         """Write an entry into the blocks it was read from."""
-        own, reads_calls = self.own_blocks(entry.root), entry.root.role is _ASSISTANT
+        own, reads_calls = self._own_blocks(entry.root, groups), entry.root.role is _ASSISTANT
         recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
         write = {
             "part": self._write_part,
@@ -207,6 +215,7 @@ class BlockFormat(MappingFormat):
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return messages; untouched ones are the same objects."""
         out: list[Any] = []
+        groups: Groups = {}
         calls: dict[str, ToolCall] = {}
         position = 0
         while position < len(entries):
@@ -222,34 +231,37 @@ class BlockFormat(MappingFormat):
                 end = position + untouched
             elif entry.role is _TOOL:
                 after = entries[end] if end < len(entries) else None
-                blocks = self._write_results(entries[position:end], calls)
+                blocks = self._write_results(entries[position:end], calls, groups)
                 sources = {id(each.root.source) for each in entries[position:end]}
                 # The user's text of the same message stays in it: roles have to alternate.
                 if after is not None and after.role is _USER and id(after.root.source) in sources:
-                    blocks += self._write_blocks(after)
+                    blocks += self._write_blocks(after, groups)
                     end += 1
                 out.append(copy_value({"role": self._role_name(_USER, entry), self.key: blocks}))
             else:
-                out.append(copy_value(self._write_entry(entry)))
+                out.append(copy_value(self._write_entry(entry, groups)))
             position = end
         return out
 
     def _write_results(
-        self, results: Sequence[ConversationEntry], calls: Mapping[str, ToolCall]
+        self, results: Sequence[ConversationEntry], calls: Mapping[str, ToolCall], groups: Groups
     ) -> list[Any]:
         blocks: list[Any] = []
         for result in results:
-            own = self.own_blocks(result.root) if result.root.role is _TOOL else ()
+            own = self._own_blocks(result.root, groups) if result.root.role is _TOOL else ()
             call = calls.get(result.tool_call_id or "")
             own = [self._write_result(result, as_mapping(own[0] if own else {}), call), *own[1:]]
-            if UNMARKED in (result.metadata or ()):
+            if (result.metadata or {}).get(MARKS) == []:
                 own = [block for block in map(without_mark, own) if block is not None]
             blocks += own
         return blocks
 
-    def _write_entry(self, entry: ConversationEntry) -> dict[str, Any]:
+    def _write_entry(self, entry: ConversationEntry, groups: Groups) -> dict[str, Any]:
         source = as_mapping(entry.root.source)
-        message = {"role": self._role_name(entry.role, entry), self.key: self._write_blocks(entry)}
+        message = {
+            "role": self._role_name(entry.role, entry),
+            self.key: self._write_blocks(entry, groups),
+        }
         return message | {key: source[key] for key in source if key in (entry.metadata or ())}
 
     def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:

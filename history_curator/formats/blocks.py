@@ -43,11 +43,7 @@ def read_part(
 ) -> ContentPart:
     """Read one content block in OpenAI's or Anthropic's spelling.
 
-    Where a `reading` is given, what no provider takes is repaired and noted there: bare text in a
-    list, a block without a type.
-
-    Raises:
-        ConversionError: when the block is neither text nor a mapping with a type.
+    With a `reading`, bare text in a list and a block without a type are repaired and noted there.
     """
     strict = reading is not None
     reading = reading or Reading(index)
@@ -147,16 +143,7 @@ def restore_order(
     Where there are as many of a kind as there were, each stands in for the one it replaces. Else
     those that are equal keep their place, and a new one takes the first place of its kind that is
     free; others follow the last of their kind. Where there were none, reasoning goes before parts,
-    and parts before calls.
-
-    Args:
-        entry: the entry.
-        recorded: the slots its message was read as.
-        calls: its calls, as far as they stand among the blocks.
-        reasoning: its reasoning, likewise.
-
-    Returns:
-        Slots, each with the index of the recorded slot whose place it has.
+    and parts before calls. The index is that of the recorded slot whose place a slot has.
     """
     waiting: dict[str, list[Any]] = {
         "reasoning": list(reasoning),

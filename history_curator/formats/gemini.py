@@ -30,13 +30,8 @@ class GeminiFormat(BlockFormat):
     """Contents as the Gemini API takes them; both spellings of keys are written as they were read.
 
     A call without an id is paired by the name of its function and by its turn among the calls of
-    that name; none is invented. A thought signature stays on its part. A message of the role
-    ``system`` is the system instruction: take it out before sending.
-
-    Examples:
-        >>> content = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
-        >>> GeminiFormat().read(content, 0)[0].tool_calls[0].id
-        'look'
+    that name. A thought signature stays on its part. A message of the role ``system`` is the system
+    instruction: take it out before sending.
     """
 
     name = "gemini"

@@ -281,10 +281,8 @@ def write_message(
 ) -> dict[str, Any]:
     """Return an entry as a message of its own: its source, patched where it was edited.
 
-    Args:
-        entry: the entry.
-        patch: whether the source is of this format; else no field of it is used.
-        blocks: its content, where it is in blocks that only the caller can write.
+    Without `patch` no field of the source is used, as it is of another format. `blocks` are its
+    content, where it is in blocks that only the caller can write.
     """
     root = entry.root
     source = as_mapping(entry.source) if patch else {}

@@ -66,21 +66,10 @@ _MAX_ID = 64
 class ResponsesFormat(MappingFormat):
     """Items as the ``input`` of a Responses request takes them.
 
-    The items the model put out in one go (reasoning, text, calls) are one entry, so that a
-    reasoning item and the items behind it stay together; where the reasoning is taken off, the ids
-    behind it go, too. Function and custom calls pair with their outputs. A ``compaction`` item is
-    a barrier. An item of any other type is passed on unread, as a part of its answer: a computer
-    call and its screenshot, or a shell call and its output, stay together for that reason.
-
-    Examples:
-        >>> items = [
-        ...     {"type": "reasoning", "id": "rs_1", "summary": []},
-        ...     {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
-        ... ]
-        >>> format = ResponsesFormat()
-        >>> (group,) = format.gather(items)
-        >>> [entry.tool_calls[0].name for entry in format.read(group, 0)]
-        ['look']
+    The items the model put out in one go (reasoning, text, calls) are one entry; where the reasoning
+    is taken off, the ids behind it go, too. Function and custom calls pair with their outputs. A
+    ``compaction`` item is a barrier. Any other item is passed on unread, as a part of its answer, so
+    that a computer call and its screenshot stay together.
     """
 
     name = "responses"

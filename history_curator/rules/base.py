@@ -22,12 +22,10 @@ MAX_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One place where a conversation breaks a rule.
+    """One place where a conversation breaks a rule, and the problem in words for a person.
 
-    Attributes:
-        index: position of the culprit in the conversation; None when something is missing.
-        rule: code of the rule, such as ``P6``; ``docs/providers.md`` lists them.
-        message: the problem, in words for a person.
+    The index is that of the culprit, None when something is missing; ``docs/providers.md`` lists
+    the codes of rules, such as ``P6``.
     """
 
     index: int | None
@@ -180,13 +178,6 @@ def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
 
     Text only; one system entry at most, in front; the user speaks first; an answer follows the
     user or a result; every call is answered in order. Other views may be in order as well.
-
-    Args:
-        entries: the view.
-        tail: whether it is about to be sent.
-        is_valid: whether no rule objects to an entry alone.
-        merges_users: whether two user entries in a row are one too many.
-        bridges: whether the user may not speak right after a result.
     """
     before: MessageRole | None = None
     waiting: list[ToolCall] = []

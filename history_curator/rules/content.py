@@ -12,7 +12,7 @@ from typing import Any
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.formats import (
     ANONYMOUS,
-    UNMARKED,
+    MARKS,
     MessageGroup,
     find_cache_marks,
     mend_fields,
@@ -39,7 +39,7 @@ EMPTY = "(empty)"
 _FAILED = "[The tool reported an error.]"
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MEDIA = {"image", "audio", "video", "file"}
-_NOTED = ("merged", ANONYMOUS, UNMARKED)  # metadata that rules write
+_NOTED = ("merged", ANONYMOUS, MARKS)  # metadata that rules write
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,8 @@ class NothingIsBlank(Rule):
     """No text is blank, an assistant entry has text or calls, a result has content.
 
     Every provider refuses a message without content; Anthropic and Bedrock also a blank block.
-    With `flat_results` a result is one string, in formats that have strings.
-
     Repair: blank blocks go; an entry with nothing left goes too, except a result, which becomes
-    ``(empty)``. An empty string beside calls is how frameworks write "no text" and is fine.
+    ``(empty)``. With `flat_results` a result is one string, in formats that have strings.
     """
 
     code = "P10"
@@ -101,14 +99,11 @@ def _says_nothing(entry: ConversationEntry) -> bool:
 
 @dataclass(frozen=True)
 class MessagesAreWellFormed(Rule):
-    """No empty or misplaced ``tool_calls``, no call listed twice, no unknown key.
+    """No empty or misplaced ``tool_calls``, no call twice, no unknown key, no half of a character.
 
-    OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls
-    (`text_with_calls`); only OpenAI knows the role `developer`. No client can encode half a
-    character, a lone surrogate.
-
-    Repair: the key is left out; a call listed twice is listed once; text that may not stand beside
-    calls comes first on its own; half a character becomes U+FFFD; the role developer becomes system.
+    OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls;
+    only OpenAI knows the role developer. Repair: what does not belong is left out, text comes
+    before calls on its own, half a character becomes U+FFFD.
     """
 
     code = "P11"
@@ -348,7 +343,7 @@ def _without_marks(entry: ConversationEntry) -> ConversationEntry:
             replace(part, raw=raw) for part, raw in parts if raw is not None or not part.is_mark
         ),
         tool_calls=tuple(replace(call, extra=extra or None) for call, extra in calls) or None,
-        metadata={**(entry.metadata or {}), UNMARKED: True},
+        metadata={**(entry.metadata or {}), MARKS: []},
     )
 
 

@@ -47,7 +47,7 @@ from history_curator.rules.roles import (
     UserSpeaksFirst,
     build_bridge,
 )
-from history_curator.rules.tool_fields import (
+from history_curator.rules.tools import (
     BEDROCK_ID,
     GEMINI_NAME,
     LONG_NAME,
@@ -55,9 +55,10 @@ from history_curator.rules.tool_fields import (
     PLAIN_NAME,
     ArgumentsAreObjects,
     CallIdsAreUnique,
+    ResultsFollowTheirCalls,
+    ServerToolsStayWhole,
     ToolNamesAreAccepted,
 )
-from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
 from history_curator.tokens.models import takes_later_system
 
 
@@ -147,9 +148,6 @@ class ProviderProfile:
             tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
             edited: something was edited or left out already, and reasoning is bound to it.
             is_valid: `is_entry_valid`, where the caller remembers its answers.
-
-        Raises:
-            ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
         """
         given = entries if isinstance(entries, list) else list(entries)
         is_valid = is_valid or self.is_entry_valid
@@ -326,17 +324,12 @@ def get_profile(
         provider: one of `PROVIDERS`, or a profile.
         reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
         later_system: ``hoist`` later system messages to the front, which rewrites the prefix,
-            ``demote`` them to user text, or let them ``stay``; the default is ``hoist``, and
-            ``stay`` for Claude from Opus 4.8 on. OpenAI takes them anywhere: they never move.
-        model: the model that is asked. Thinking is taken off where its message names another
-            model of Anthropic: dicts under ``model``, LangChain in ``response_metadata``.
+            ``demote`` them to user text, or let them ``stay``, as Claude takes them from Opus 4.8 on.
+        model: the model that is asked. Thinking goes where its message names another model of
+            Anthropic; Gemini 3 gets signatures.
 
     Raises:
         ConfigurationError: for an unknown name or mode.
-
-    Examples:
-        >>> get_profile("mistral")
-        ProviderProfile('mistral', reasoning='keep')
     """
     if isinstance(provider, ProviderProfile):
         return provider

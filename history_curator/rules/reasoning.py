@@ -49,18 +49,10 @@ class ReasoningStaysBound(Rule):
     OpenAI Responses binds reasoning to the item behind it. Gemini 3 wants the signature on the
     first call of each step of the current turn.
 
-    Reasoning is a field of the entry that carries the calls, so the two cannot part. Repair:
-    reasoning that another provider or model signed is taken off, for Anthropic also unsigned
-    reasoning; thinking is written before the text of a message with calls; a missing Gemini
-    signature gets the documented bypass.
-
-    Args:
-        mode: what to do with reasoning after an edited prefix: ``strip`` it from closed turns,
-            ``keep`` it, or ``refuse`` the edit.
-        family: whose reasoning is taken; None takes any.
-        model: the model that is asked, where it is known. A signature of Anthropic is good for
-            the model that gave it, so it goes where its message names another model. Gemini 3
-            wants signatures even where no call has one.
+    Repair: reasoning that another provider or model signed is taken off, for Anthropic also
+    unsigned reasoning; thinking is written before the text of a message with calls; a missing
+    Gemini signature gets the documented bypass. After an edited prefix, `mode` says whether
+    reasoning is stripped from closed turns, kept, or the edit refused.
     """
 
     code = "P13"

@@ -21,7 +21,7 @@ from history_curator.rules.base import (
     is_blank,
     join_part_texts,
 )
-from history_curator.rules.tool_pairing import awaits_provider
+from history_curator.rules.tools import awaits_provider
 
 LaterSystem = Literal["hoist", "demote", "stay"]
 
@@ -52,15 +52,12 @@ class SomeUserSpeaks(Rule):
 
 @dataclass(frozen=True)
 class OneSystemEntryLeads(Rule):
-    """At most one system entry, and it comes first.
+    """At most one system entry, and it comes first; with `run` several may lead, as blocks.
 
     Anthropic, Gemini and Bedrock take the instructions beside the messages; Mistral and Qwen's
-    template refuse a later one. With `run` several may lead, as a list of blocks.
-
-    Repair: the leading run is merged, later system entries are hoisted into it. ``demote`` makes
-    user text of them where they stand, which keeps the cached prefix. ``stay`` leaves them between
-    user or result and answer, where Claude takes them from Opus 4.8 on; others move on to the next
-    such place, or become user text where none follows.
+    template refuse a later one. Repair: later ones are hoisted to the front; ``demote`` makes user
+    text of them, which keeps the cached prefix; ``stay`` leaves them between user or result and
+    answer, where Claude takes them from Opus 4.8 on, and moves others on to the next such place.
     """
 
     code = "P2"
@@ -201,10 +198,8 @@ class RolesAlternate(Rule):
     """No two user entries and no two assistant entries in a row, and no user after a result.
 
     Bedrock, where a result counts as the user, and the templates of Gemma 3 and Mistral 3 want
-    alternating roles; Gemini refuses a call right after model text; Mistral a user after a result.
-
-    Repair: runs are merged, text before a call joins the call, never the other way round; a
-    marked bridge stands between a result and the user.
+    alternating roles; Gemini refuses a call right after model text. Repair: runs are merged, text
+    before a call joins the call; a marked bridge stands between a result and the user.
     """
 
     code = "P5"

@@ -11,7 +11,7 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator
 from history_curator.formats import parse_object
-from history_curator.rules import tool_fields
+from history_curator.rules import tools
 from tests.support.extremes import SHAPES, Shape, exchanges, text, users
 
 SIZE = 50
@@ -76,7 +76,7 @@ def test_a_call_is_judged_a_few_times_however_its_message_is_shortened(
         parsed += 1
         return parse_object(arguments)
 
-    monkeypatch.setattr(tool_fields, "parse_object", counted)
+    monkeypatch.setattr(tools, "parse_object", counted)
     with suppress(BudgetUnsatisfiableError):
         Curator(max_tokens=budget).curate(SHAPES[name][0](2 * BLOCKS))
     assert parsed <= 16 * 2 * BLOCKS

@@ -6,7 +6,7 @@ import pytest
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
-from history_curator.rules.tool_fields import ArgumentsAreObjects, ToolNamesAreAccepted
+from history_curator.rules.tools import ArgumentsAreObjects, ToolNamesAreAccepted
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, system, user
 

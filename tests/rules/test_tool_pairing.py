@@ -8,8 +8,11 @@ import pytest
 
 from history_curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.rules.tool_fields import CallIdsAreUnique
-from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
+from history_curator.rules.tools import (
+    CallIdsAreUnique,
+    ResultsFollowTheirCalls,
+    ServerToolsStayWhole,
+)
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, user
 
