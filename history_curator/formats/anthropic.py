@@ -244,10 +244,11 @@ def _is_in_blocks(entry: ConversationEntry, *, prefer: bool) -> bool:
 def speaks_anthropic(message: Any) -> bool:
     """Return whether a message is of Anthropic; others have thinking among their blocks, too."""
     content = as_mapping(message).get("content")
-    kinds = list(map(type_of, content)) if isinstance(content, (list, tuple)) else []
-    if any(kind in _OWN or kind.endswith("_tool_result") for kind in kinds):
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    if any(kind in _OWN or kind.endswith("_tool_result") for kind in map(type_of, blocks)):
         return True
-    return not _REASONING.isdisjoint(kinds) and not message.get("tool_calls")
+    thinks = any(kind in _REASONING for kind in map(type_of, blocks))
+    return thinks and not message.get("tool_calls")
 
 
 def _end_of_results(entries: Sequence[ConversationEntry], position: int) -> int:
