@@ -15,20 +15,20 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from history_curator import __version__
-from history_curator.cli.demo import run_demo
 from history_curator.cli.terminal import (
     console,
     friendly,
     print_decisions,
     print_diagnosis,
     print_results,
+    run_demo,
     say_written,
     warn,
 )
 from history_curator.config import RetentionConfig
 from history_curator.curator import Curator
-from history_curator.doctor import BUDGETS, PEERS, diagnose
-from history_curator.entries import check_folder
+from history_curator.doctor import BUDGETS, diagnose
+from history_curator.entries import MessageRole, check_folder
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab import (
     LabConversation,
@@ -44,16 +44,19 @@ from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
 
 # fmt: off
-_FILE = typer.Argument(metavar="FILE", help="A file of conversations or a log, a folder, or - for standard input.")
+_FILE = typer.Argument(
+    metavar="FILE", help="A file of conversations or a log, a folder, or - for standard input.")
 _BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The most tokens a request may have.")
 File = Annotated[str, _FILE]
 Files = Annotated[list[str], _FILE]
 Budget = Annotated[int | None, _BUDGET]
 ReplayBudget = Annotated[int, _BUDGET]
 Provider = Annotated[str | None, typer.Option(
-    "--provider", "-p", help="The provider whose message rules apply.", show_default="core, or --config")]
+    "--provider", "-p", help="The provider whose message rules apply.",
+    show_default="core, or --config")]
 Counter = Annotated[str | None, typer.Option(
-    "--counter", help="The tokenizer that counts: an encoding or a model name.", show_default="o200k_base, or --config")]
+    "--counter", help="The tokenizer that counts: an encoding or a model name.",
+    show_default="o200k_base, or --config")]
 Pricing = Annotated[str, typer.Option(help="The prices: a sheet or a model name.")]
 Policies = Annotated[list[str] | None, typer.Option(
     "--policy", help=f"One of {', '.join(policy_names())}, or NAME=config.yaml; may be repeated.")]
@@ -82,15 +85,13 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+)
+
+
 @app.callback()
-def _prepare(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
+def _prepare(version: Annotated[bool, _VERSION] = False) -> None:
     # Half a character in a record is printed as its escape in JSON; UTF-8 cannot carry it.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() == "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -107,15 +108,26 @@ def _build_curator(
     return Curator(max_tokens=max_tokens, **options)
 
 
-def _build_policies(names: Sequence[str], max_tokens: int, **options: Any) -> dict[str, Any]:
+def _build_policies(names: Sequence[str], max_tokens: int, *options: str | None) -> dict[str, Any]:
     """Return policies by name; ``NAME=config.yaml`` is a curator of one's own."""
     policies: dict[str, Any] = {}
     for label, _, path in (name.partition("=") for name in names):
         if path and not label:
             raise typer.BadParameter(f"'={path}' has no name. Write NAME={path}.")
-        own = _build_curator(max_tokens, config=Path(path), **options) if path else label
+        own = _build_curator(max_tokens, *options, config=Path(path)) if path else label
         policies[label] = own
     return policies
+
+
+def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
+    """Return the conversations that can be read, and a line for everything that cannot."""
+    problems: list[str] = []
+    conversations = load_conversations(*files, problems=problems)
+    if problems and not conversations:
+        raise HistoryCuratorError(problems[0])
+    passed_over = f"{count_of(len(problems), 'file or conversation')} passed over:"
+    warn([passed_over, *problems] if problems else [])
+    return conversations, problems
 
 
 def _read_one(file: str, which: int | None) -> LabConversation:
@@ -151,36 +163,32 @@ def curate(
     output: Output = None,
 ) -> None:
     """Write the view of every conversation in FILE, in the format of FILE."""
-    source = read_source(file)
+    _check_folders(output)
+    source, views = read_source(file), []
     curator = _build_curator(max_tokens, provider, counter, config)
-    views = []
     for each in source.conversations:
         with name_in_errors(each.id):
             curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
         views.append(curation.messages)
-        first_line = curation.report.explain().partition("\n")[0]
-        console(stderr=True).print(escape(f"{each.id}: {first_line}"), soft_wrap=True)
+        warn([f"{each.id}: {curation.report.explain().partition(chr(10))[0]}"], style="")
     write_text(source.dumps(views), output)
 
 
 @app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")
 @friendly
-def check(
-    files: Files,
-    *,
-    provider: Provider = None,
-    history: Annotated[
-        bool, typer.Option(help="Let a conversation end on an answer, as stored ones do.")
-    ] = False,
-) -> None:
-    """List the messages that a provider would refuse; exit code 1 when there are any."""
+def check(files: Files, *, provider: Provider = None) -> None:
+    """List the messages that a provider would refuse; exit code 1 when there are any.
+
+    A conversation may end on an answer, as stored ones do.
+    """
     (conversations, problems), name = _load(files), provider or "core"
     table = RichTable(title=f"Refused by {name}", title_justify="left", header_style="bold")
     for head in ("conversation", "message", "rule", "what is wrong"):
         table.add_column(head, overflow="fold")
     refused = set()
     for each in conversations:
-        tail: Any = "history" if history else "request"
+        is_history = each.entries and each.entries[-1].role is MessageRole.ASSISTANT
+        tail: Any = "history" if is_history else "request"
         for violation in check_conversation(each.messages, name, tail=tail):
             index = "–" if violation.index is None else str(violation.index)
             table.add_row(*map(escape, (each.id, index, violation.rule, violation.message)))
@@ -190,22 +198,11 @@ def check(
         console().print(table)
         found = count_of(table.row_count, "violation")
         console().print(f"{found} in {len(refused)} of {total}.")
-    elif conversations:
+    else:
         valid_for = "every supported provider" if name == "core" else name
         console().print(f"[green]{total}, valid for {valid_for}.")
     if refused or problems:
         raise typer.Exit(2 if problems else 1)
-
-
-def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
-    """Return the conversations that can be read, and a line for everything that cannot."""
-    problems: list[str] = []
-    conversations = load_conversations(*files, problems=problems)
-    if problems and not conversations:
-        raise HistoryCuratorError(problems[0])
-    passed_over = f"{count_of(len(problems), 'file or conversation')} passed over:"
-    warn([passed_over, *problems] if problems else [])
-    return conversations, problems
 
 
 @app.command(epilog="Example: history-curator explain talk.json -n 16000 --html page.html")
@@ -243,17 +240,15 @@ def session(
     policy: Policies = None,
     provider: Provider = None,
     counter: Counter = None,
-    config: Config = None,
     which: Which = None,
 ) -> None:
-    """Write one page with every call of a conversation: a slider, compactions, cached tokens, cost."""
+    """Write one page with every call of a conversation, under the curator or two policies."""
     _check_folders(output)
-    talk, options = _read_one(file, which), {"provider": provider, "counter": counter}
-    policies: dict[str, Any] = {"curator": _build_curator(max_tokens, config=config, **options)}
-    policies |= _build_policies(policy or (), max_tokens, **options)
+    talk, names = _read_one(file, which), policy or []
+    names = names if len(names) == 2 else ["curator", *names]
     page = SessionPage(
-        talk.messages, policies, max_tokens=max_tokens, tools=talk.tools,
-        provider=provider or "core", counter=counter or "o200k_base",
+        talk.messages, _build_policies(names, max_tokens, provider, counter), tools=talk.tools,
+        max_tokens=max_tokens, provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
     say_written(page.to_html(output or Path("session.html")))
 
@@ -272,14 +267,13 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
         for talk, messages, tokens in rows:
             row = {"id": talk, "messages": messages, "tokens": tokens, "counter": counting.name}
             sys.stdout.write(json.dumps({**row, "is_estimate": not is_exact}) + "\n")
-    else:
-        if len(rows) > 1:
-            rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-        cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
-        name = counting.name.removesuffix(" estimated")
-        unit = "tokens" if is_exact else "tokens, estimated"
-        heads = ("conversation", "messages", f"{unit} ({name})")
-        console().print(Table("", heads, cells).to_rich())
+        return
+    if len(rows) > 1:
+        rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
+    unit = "tokens" if is_exact else "tokens, estimated"
+    heads = ("conversation", "messages", f"{unit} ({counting.name.removesuffix(' estimated')})")
+    console().print(Table("", heads, cells).to_rich())
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
@@ -297,12 +291,10 @@ def compare(
 ) -> None:
     """Replay recorded conversations under several policies and compare them; --output is JSON."""
     _check_folders(output, html)
+    policies = _build_policies(policy or policy_names(), max_tokens, provider, counter)
     results = replay(
-        _load(files)[0],
-        _build_policies(
-            policy or policy_names(), max_tokens, provider=provider, counter=counter
-        ), pricing=pricing,
-        provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
+        _load(files)[0], policies, max_tokens=max_tokens, pricing=pricing,
+        provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
     print_results(results)
     if output is not None:
@@ -328,15 +320,13 @@ def prune(
     config: Config = None,
     table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
     session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Remove it; else say what would go.")
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it; else say what would go.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove tool details of older turns from a SQL store, by retention rules.
 
-    Without --apply it says what would be removed. The rules are those of --config, or else the
-    last two turns stay whole and tool results of older ones are trimmed to name and status.
+    The rules are those of --config. Without it the last two turns stay whole, and tool results of
+    older ones are trimmed to name and status.
     """
     from history_curator.record.prune import prune_store
 
@@ -344,8 +334,8 @@ def prune(
     if config is not None:
         rules = RetentionConfig.from_file(config)
     found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-    text = json.dumps([asdict(one) for one in found]) if as_json else "\n".join(map(str, found))
-    sys.stdout.write(f"{text}\n")
+    for one in found:
+        sys.stdout.write(f"{json.dumps(asdict(one)) if as_json else one}\n")
     if not apply:
         warn(["Dry run: nothing was written. Add --apply to do it."])
 
@@ -353,10 +343,9 @@ def prune(
 @app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
 @friendly
 def doctor(
-    paths: Annotated[list[str], typer.Argument(help="Logs: files or folders.")],
+    files: Files,
     *,
     budget: Annotated[list[int] | None, typer.Option("--budget", "-b", min=1)] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="Another policy for what-if.")] = None,
     what_if: Annotated[bool, typer.Option(help="Replay the sessions under policies.")] = True,
     html: Html = None,
     as_json: AsJson = False,
@@ -364,12 +353,7 @@ def doctor(
 ) -> None:
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
     _check_folders(html, output)
-    found = diagnose(
-        paths,
-        budgets=(budget or BUDGETS) if what_if else (),
-        peers=peer if peer is not None else PEERS,
-        progress=True,
-    )
+    found = diagnose(files, budgets=(budget or BUDGETS) if what_if else (), progress=True)
     if html is not None:
         found.to_html(html)
     if output is not None:

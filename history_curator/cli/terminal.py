@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -15,10 +16,12 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from history_curator.curator import Curator
 from history_curator.doctor import Diagnosis
 from history_curator.errors import HistoryCuratorError
-from history_curator.lab import LabConversation, ReplayResults
+from history_curator.lab import LabConversation, ReplayResults, SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
+from history_curator.lab.results import Table, count_of, percent, short_number
 from history_curator.report import CurationReport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -57,10 +60,10 @@ def friendly(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
-def warn(lines: Sequence[str]) -> None:
-    """Print lines to standard error, in yellow."""
+def warn(lines: Sequence[str], style: str = "yellow") -> None:
+    """Print lines to standard error."""
     for line in lines:
-        console(stderr=True).print(escape(line), style="yellow", soft_wrap=True)
+        console(stderr=True).print(escape(line), style=style, soft_wrap=True)
 
 
 def say_written(*paths: Path | None) -> None:
@@ -96,17 +99,13 @@ def print_decisions(report: CurationReport, talk: LabConversation) -> None:
 def print_results(results: ReplayResults) -> None:
     """Print the table of a replay, its legend, and the recommendation."""
     screen = console()
-    screen.print(
-        results.table().to_rich(
-            title=results.describe_run(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
-        )
-    )
+    look: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": True, "padding": (0, 1, 0, 0)}
+    screen.print(results.table().to_rich(title=results.describe_run(), **look))
     legend = RichTable.grid(padding=(0, 1))
     for head, meaning in results.legend().items():
         legend.add_row("", head, meaning, style="bright_black")
     screen.print(legend)
-    screen.print(Text(" grey rows are not sound, and not on the frontier", "bright_black"))
-    for note in results.notes():
+    for note in ("grey rows are not sound, and not on the frontier", *results.notes()):
         screen.print(Text(f" {note}", "bright_black"))
     if frontier := results.frontier():
         screen.print(f"\nOn the cost/missed frontier: {escape(', '.join(frontier))}.")
@@ -125,3 +124,43 @@ def print_diagnosis(found: Diagnosis) -> None:
     screen.print()
     for note in found.notes():
         screen.print(escape(note), style="bright_black", soft_wrap=True)
+
+
+def run_demo(max_tokens: int, output: Path | None = None) -> None:
+    """Curate the sample conversation call by call, show its cost, and write its page."""
+    screen, messages = console(), sample_conversation()
+    report = Curator(max_tokens=max_tokens).curate(messages).report
+    page = SessionPage(messages, ["curator", "newest that fit"], max_tokens=max_tokens)
+    gone = sum(each.action == "dropped" for each in report.decisions)
+    notes = [each.tokens_after for each in report.decisions if each.action == "inserted"]
+    screen.rule("An agent looks for a slow checkout", align="left")
+    screen.print(
+        f"went in   {count_of(report.original_count, 'message')}, {report.tokens_before:,} tokens\n"
+        f"is sent   {count_of(report.curated_count, 'message')}, {report.tokens:,} of "
+        f"{max_tokens:,} tokens\n"
+        f"left out  {count_of(gone, 'message')}, which your record keeps"
+        + (f"; in their place a note of {notes[0]:,} tokens" if notes else "")
+    )
+    heads = ("", "tokens", "cached", "cost", "lost", "invalid", "over")
+    rows = [
+        (name, short_number(each.tokens_sent), percent(each.cached_share), f"{each.cost:.3f}",
+         f"{each.lost} of {each.needed}", f"{each.invalid}", f"{each.over_budget}")
+        for name, each in page.totals.items()
+    ]  # fmt: skip
+    title = f"\nThe whole session, {count_of(len(page.data['calls']), 'call')}"
+    table = Table("", heads, rows).to_rich(title=title, header_style="bright_black")
+    table.caption_justify = "left"
+    table.caption = (
+        "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
+        "price (Anthropic); lost was needed by a later call and out of view; invalid requests "
+        "break a rule of the provider, over are requests over the budget."
+    )
+    screen.print(table)
+    views = enumerate(page.data["policies"][0]["views"], 1)
+    compactions = ", ".join(str(number) for number, view in views if view["compacted"])
+    where = f"compacts at call {compactions}" if compactions else "never compacts"
+    screen.print(f"\nThe curator {where}; between compactions it only adds messages.")
+    if output is None:
+        output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
+    screen.print("\nEvery call, message and reason on one page (open it in a browser).")
+    screen.print(escape(str(page.to_html(output).resolve())), style="bold", soft_wrap=True)
