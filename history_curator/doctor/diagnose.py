@@ -217,10 +217,6 @@ def diagnose(
     ) if budgets else []  # fmt: skip
     simulated = list(map(simulate_cache, sessions))
     calls = [call for session in sessions for call in session.requests]
-    usage = {
-        "input": "uncached",
-        **{name: name for name in ("cache_read", "cache_write", "output")},
-    }
     kinds = _add_up([each.kinds for each in contents])
     sent = sum(kinds.values()) or 1
     unused = _add_up([each.idle_tools for each in contents])
@@ -230,7 +226,10 @@ def diagnose(
         side_sessions=sum(session.is_side for session in sessions),
         calls=len(calls),
         usage={
-            key: sum(getattr(call.usage, name) for call in calls) for key, name in usage.items()
+            "input": sum(call.usage.uncached for call in calls),
+            "cache_read": sum(call.usage.cache_read for call in calls),
+            "cache_write": sum(call.usage.cache_write for call in calls),
+            "output": sum(call.usage.output for call in calls),
         },
         cost=cost_of(calls),
         simulated_read=sum(read for read, _ in simulated),
@@ -246,12 +245,9 @@ def diagnose(
 def read_logs(
     paths: Iterable[str | Path], *, progress: bool = False
 ) -> tuple[list[LabConversation], list[str]]:
-    """Return the sessions with requests, oldest file first, and a line for everything unreadable.
+    """Return the sessions with requests, and a line for everything unreadable.
 
     An answer is charged once, in the oldest file that has it.
-
-    Raises:
-        ConversionError: when no file has a request.
     """
     files, problems = find_files(paths), list[str]()
     loaded: list[tuple[str, str, list[Any]]] = []

@@ -20,16 +20,6 @@ class TestTheGeneratedConversation:
         assert len(first) == 57
         assert agent_conversation(57) == first
 
-    def test_a_provider_takes_it(self) -> None:
-        messages = list(agent_conversation(200))
-        while messages[-1]["role"] != "user":
-            messages.pop()
-        assert check_conversation(messages, provider="openai") == []
-
-    def test_it_repeats_no_text(self) -> None:
-        texts = [one["content"] for one in agent_conversation(400) if one["content"]]
-        assert len(set(texts)) == len(texts)
-
 
 class TestCosts:
     @pytest.mark.parametrize("contender", costs.CONTENDERS)

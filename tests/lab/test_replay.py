@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import Curator, SlidingWindowManager, check_conversation, count_tokens
+from history_curator import Curator, check_conversation, count_tokens
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
@@ -23,9 +22,6 @@ from history_curator.lab import (
     replay,
     sample_conversation,
 )
-from history_curator.lab.policies import as_policies
-from history_curator.lab.run_replay import Measurement
-from history_curator.tokens import get_counter
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, system, user
 
@@ -84,12 +80,6 @@ class TestMeasuring:
         assert broken.needed == found["all"].needed > 0
         assert "BudgetUnsatisfiableError" in broken.note
         assert found.frontier() == ["all"]
-
-    def test_the_first_note_describes_the_conversations(self) -> None:
-        found = run([session(5)], {"skipped": Absent(), "all": "no curation"})
-        assert found.notes()[0] == (
-            "7 calls in 1 conversation; later calls needed 5 things said before and edited 0 times"
-        )
 
 
 class TestTimes:
@@ -168,13 +158,6 @@ class TestPolicies:
         assert found.tokens_sent > 0
         assert name in policy_names()
 
-    def test_every_peer_sends_the_record_within_a_budget_that_holds_it(self) -> None:
-        found = run([session(4)], [*PEERS, "no curation"], max_tokens=100_000)
-        assert len({found[name].tokens_sent for name in found.policies}) == 1
-
-    def test_clearing_is_seen_as_missed(self) -> None:
-        assert run([LOOPING], ["clear-tool-uses"], max_tokens=900)["clear-tool-uses"].missed > 0
-
     def test_a_peer_that_is_not_installed_is_skipped_with_a_note(self) -> None:
         found = run([session(4)], {"absent": Absent(), "all": "no curation"})
         assert not found["absent"].measured
@@ -187,19 +170,6 @@ class TestPolicies:
         with pytest.raises(ConfigurationError, match="Fix"):
             run([session(2)], policies)
 
-    def test_a_manager_is_not_a_policy(self) -> None:
-        with pytest.raises(ConfigurationError, match="pass a Curator"):
-            run([session(2)], {"a": SlidingWindowManager(4)})
-
-    def test_policies_of_a_task_share_one_counter(self) -> None:
-        policies = as_policies(["curator", "sliding"], 900)
-        task = pickle.loads(pickle.dumps(Measurement(policies, get_counter("o200k_base"))))
-        counters = {
-            id(task.counter),
-            *(id(each.curator.counter) for each in task.policies.values()),
-        }
-        assert len(counters) == 1
-
 
 def test_the_sample_is_the_same_every_time_and_valid() -> None:
     messages = sample_conversation()
@@ -210,26 +180,12 @@ def test_the_sample_is_the_same_every_time_and_valid() -> None:
 
 
 class TestInput:
-    def test_one_list_of_messages_is_one_conversation(self) -> None:
-        assert run(session(2), ["no curation"])["no curation"].conversations == 1
-
     def test_the_id_and_the_tools_of_a_mapping_are_used(self) -> None:
         tool = {"type": "function", "function": {"name": "read", "description": "Read a file."}}
         plain = run([{"id": "x", "messages": session(2)}], ["no curation"])
         armed = run([{"id": "x", "messages": session(2), "tools": [tool]}], ["no curation"])
         assert plain.tallies["no curation"][0].conversation == "x"
         assert armed["no curation"].peak > plain["no curation"].peak
-
-    def test_anthropic_style_conversations_are_read(self) -> None:
-        def use(name: str, path: str) -> dict[str, Any]:
-            block = {"type": "tool_use", "id": name, "name": "read", "input": {"path": path}}
-            return {"role": "assistant", "content": [block]}
-
-        block = {"type": "tool_result", "tool_use_id": "t1", "content": "see file-2.txt"}
-        messages = [user("go"), use("t1", "file-1.txt"), {"role": "user", "content": [block]},
-                    use("t2", "file-2.txt")]  # fmt: skip
-        found = run([messages], ["no curation"])["no curation"]
-        assert (found.calls, found.needed) == (2, 1)
 
     def test_an_unreadable_message_is_named_with_its_conversation(self) -> None:
         with pytest.raises(ConversionError, match=r"in odd: .*messages\[1\]|messages\[1\].*in odd"):
@@ -255,10 +211,6 @@ class TestSources:
         assert self.ids(folder / "deep", folder / "a.json") == ["deep/b.jsonl.gz", "a.json"]
         assert run(folder, ["no curation"])["no curation"].conversations == 2
 
-    def test_a_source_without_conversations_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(ConversionError, match="holds no file to read"):
-            load_conversations(tmp_path)
-
 
 class TestExecutors:
     policies = MappingProxyType({"mine": Curator(max_tokens=900), "all": "no curation"})
@@ -274,10 +226,6 @@ class TestExecutors:
     def test_a_policy_that_cannot_travel_stays_in_this_process(self) -> None:
         found = run([session(6), session(6)], {"mine": lambda: build() or None}, executor=None)
         assert found["mine"].measured
-
-    def test_the_bar_is_drawn_on_standard_error(self, capsys: pytest.CaptureFixture[str]) -> None:
-        run([session(2)], ["no curation"], progress=True)
-        assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,6 @@ def found() -> Any:
 
 
 class TestOutput:
-    def test_the_text_has_a_row_for_each_policy(self, found: Any) -> None:
-        assert [line.split()[0] for line in str(found).splitlines()[:4]] == [
-            "policy", "mine", "all", "trim"]  # fmt: skip
-
-    def test_faults_are_three_columns(self, found: Any) -> None:
-        heads = found.table().heads
-        assert heads[-3:] == ["invalid", "over", "refused"]
-        assert set(found.legend()) == set(heads) - {"policy"}
-
     def test_the_frame_has_a_row_for_each_policy(self, found: Any) -> None:
         frame = found.to_frame()
         assert list(frame.index) == ["mine", "all", "trim"]
@@ -103,9 +94,6 @@ class TestFrontier:
         broken = policy("broken", 0, 0, failed=3)
         assert results(broken, policy("a", 1, 9)).frontier() == ["a"]
         assert results(broken).frontier() == ["broken"]
-
-    def test_a_tie_is_listed_once(self) -> None:
-        assert len(results(policy("a", 1, 5), policy("b", 1, 5)).frontier()) == 1
 
 
 class TestRecommend:
