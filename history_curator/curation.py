@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
@@ -37,10 +38,8 @@ _LEAST_RATIO, _MOST_RATIO = 0.4, 2.5
 class Budget(NamedTuple):
     """The tokens of one call.
 
-    `max_tokens` is the limit of the whole request, `overhead` the tools and priming, `reserve` what is
-    left free. For messages there are `usual` tokens by the settings and the last usage report,
-    `available` in this call, and `likely` as far as the provider most likely takes them. `anchor` is
-    the last usage report, and `last` the request it was reported for, or one since.
+    For messages there are `usual` tokens by the settings and the last usage report, `available` in
+    this call, and `likely` as far as the provider most likely takes them.
     """
 
     max_tokens: int
@@ -49,7 +48,7 @@ class Budget(NamedTuple):
     usual: int
     available: int
     likely: int
-    anchor: UsageAnchor | None = None
+    anchor: UsageAnchor | None = None  # the last usage report
     last: Request | None = None
 
     def request(self, counted: int) -> Request:
@@ -135,8 +134,7 @@ class CallBudgets:
         units, facts = record.pairing.units, record.facts
         cold = {len(units) - 1} if is_cold and units else set[int]()
         for end, name in enumerate(record.names, start=1) if self._has_pauses else ():
-            request = self._requests.get(name)
-            if request is not None and request.is_cold:
+            if name in self._requests and self._requests[name].is_cold:
                 before = [position for position, unit in enumerate(units) if unit.start < end]
                 cold.update(before[-1:])
         if not facts or facts[-1].time is None:
@@ -184,8 +182,9 @@ class CallBudgets:
                     most = round(usage.input / ratio)
                     request = request._replace(counted=min(request.counted, most))
             if request is not None and not request.is_reported:
-                name = record.names[index - 1]
-                request = self._read_carried_report(name, request, usage.input, limit)
+                request = self._take_report(
+                    record.names[index - 1], request, usage.input, carried_limit=limit
+                )
             last = request or last
         return last
 
@@ -227,35 +226,30 @@ class CallBudgets:
             self._requests.popitem(last=False)
         return request
 
-    def _take_report(self, name: int, request: Request, reported: int) -> Request:
-        """Remember what the provider counted for a request, and return the request with it."""
-        anchor, counted = request.anchor, request.counted
-        if reported < _LEAST_RATIO * counted:  # it is about something else
+    def _take_report(
+        self, name: int, request: Request, reported: int, carried_limit: int | None = None
+    ) -> Request:
+        """Remember what the provider counted for a request, and return the request with it.
+
+        A report that a message carries may be about another agent's request: a surprise within the
+        limit is believed once the next report goes on from it.
+        """
+        anchor, counted, doubted = request.anchor, request.counted, request.doubted
+        most = inf if carried_limit is None else max(carried_limit, _MOST_RATIO * counted)
+        if not _LEAST_RATIO * counted <= reported <= most:
             return self._keep(name, request._replace(is_reported=True))
+        is_carried = carried_limit is not None and reported <= carried_limit
+        if is_carried and anchor is not None and not anchor.explains(counted, reported):
+            if doubted is None or not doubted.explains(counted, reported):
+                doubted = UsageAnchor(counted, reported, anchor.ratio)
+                return self._keep(name, request._replace(doubted=doubted, is_reported=True))
+            anchor = doubted
         if anchor is None:  # what is over the limit is more likely a ratio than a hidden prompt
             ratio = reported / max(1, counted) if reported > request.usual else 1.0
             anchor = UsageAnchor(counted, reported, ratio)
         self.newest_report = anchor.after(counted, reported)
         request = request._replace(anchor=self.newest_report, doubted=None, is_reported=True)
         return self._keep(name, request)
-
-    def _read_carried_report(
-        self, name: int, request: Request, reported: int, limit: int
-    ) -> Request:
-        """Take in a report that a message carries: it may be about another agent's request.
-
-        A report within the limit that is a surprise is believed once the next one goes on from it.
-        """
-        anchor, counted, doubted = request.anchor, request.counted, request.doubted
-        most = max(limit, _MOST_RATIO * counted)
-        if not _LEAST_RATIO * counted <= reported <= most:
-            return self._keep(name, request._replace(is_reported=True))
-        if anchor is None or reported > limit or anchor.explains(counted, reported):
-            return self._take_report(name, request, reported)
-        if doubted is not None and doubted.explains(counted, reported):
-            return self._take_report(name, request._replace(anchor=doubted), reported)
-        doubted = UsageAnchor(counted, reported, anchor.ratio)
-        return self._keep(name, request._replace(doubted=doubted, is_reported=True))
 
 
 class CallOptions(NamedTuple):
@@ -321,20 +315,14 @@ class Curation:
         """Take the provider's usage report for this view; the next one is counted from there.
 
         Args:
-            usage: the report, or the answer that carries it: of OpenAI, Anthropic, Gemini, Bedrock,
-                LangChain or LlamaIndex. None, or an answer without usage, teaches nothing.
+            usage: the report, or an answer of any provider or framework that carries it. None, or an
+                answer without usage, teaches nothing.
 
         Examples:
             >>> from history_curator import Curator
-            >>> curator, messages = (
-            ...     Curator(max_tokens=1_000),
-            ...     [{"role": "user", "content": "hello"}],
-            ... )
+            >>> curator, messages = Curator(max_tokens=900), [{"role": "user", "content": "hello"}]
             >>> curator.curate(messages).observe({"prompt_tokens": 58, "completion_tokens": 3})
-            >>> messages += [
-            ...     {"role": "assistant", "content": "hi"},
-            ...     {"role": "user", "content": "so?"},
-            ... ]
+            >>> messages += [{"role": "assistant", "content": "hi"}]
             >>> curator.curate(messages).tokens > 58  # the report, and the tokens added since
             True
         """

@@ -44,12 +44,7 @@ def load_settings(
     objects: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the settings that a configuration names, with its managers built; overrides win.
-
-    Examples:
-        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
-        {'max_tokens': 9, 'provider': 'openai'}
-    """
+    """Return the settings that a configuration names, with its managers built; overrides win."""
     given = dict(overrides or {})
     if config is None:
         return given
@@ -77,22 +72,19 @@ class Curator:
         managers: applied in order; none is a good default, the budget alone.
         max_tokens: the budget. None means no budget: only the provider's rules are enforced.
         counter: an encoding, a model name, or a `TokenCounter`.
-        provider: whose rules hold: core, portable, openai, anthropic, gemini, bedrock, mistral,
-            or a `ProviderProfile`.
+        provider: whose rules hold: the name of a profile, or a `ProviderProfile`.
         compact_to: the share of the budget that a compaction leaves filled; None is 0.7. 1.0 keeps as
             much as fits on every call, which loses the prompt cache on every call.
         recap: whether a marked entry lists the messages that are no longer shown.
-        retrieve: whether earlier messages that matter to the question are quoted right before it,
-            in a small block. ``"auto"`` does so in conversations without tool calls, True always;
-            a number is the block's share of the budget.
+        retrieve: whether earlier messages that matter to the question are quoted right before it.
+            ``"auto"`` does so where no tools are called, True always; a number is the share of the budget.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
         recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
         bus: an `EventBus` that receives `HistoryCurated`.
         name: the curator's name in events.
         preserve_last_n: the last n entries are never left out.
-        calibration: a `UsageAnchor` saved from another curator to start from; False ignores usage
-            reports.
+        calibration: a saved `UsageAnchor` to start from; False ignores usage reports.
         cache_bytes: how much to remember of messages seen before. It never changes a view.
 
     Examples:
@@ -175,10 +167,7 @@ class Curator:
     ) -> Curator:
         """Build a curator from a `CuratorConfig`, a mapping, or a YAML or TOML file.
 
-        Args:
-            config: the configuration.
-            objects: the objects behind ``"@name"`` options, such as a summarizer.
-            overrides: arguments of `Curator` that win over the configuration.
+        `objects` holds those behind ``"@name"`` options, such as a summarizer; overrides win.
         """
         settings = load_settings(config, objects, overrides)
         return cls(*settings.pop("managers", ()), **settings)
@@ -206,16 +195,14 @@ class Curator:
                 this view and moves no later cutoff; take a constant reserve off `max_tokens` instead.
             tail: ``"request"`` when the view is about to be sent, so it must end on a user or
                 tool message; ``"history"`` when the caller appends the next message. When not
-                given, a conversation that the assistant ended is a history, and so is one of
-                system messages alone.
+                given, a conversation that the assistant ended is a history.
             session: handed to the managers.
             max_tokens: a budget for this call alone.
             format: how to read the messages; found from the messages when not given.
             query: the user's question, where it is not among the messages yet.
             key: the name of the conversation, for managers that store something about it.
             idle: seconds since the last request, where the messages carry no times. When the
-                provider's cache has gone cold by then, the view compacts: everything is written to
-                the cache anew anyway.
+                provider's cache has gone cold by then, the view compacts.
 
         Raises:
             BudgetUnsatisfiableError: when the messages that must be sent do not fit.
@@ -250,17 +237,17 @@ class Curator:
 
     def _start_call(self, messages: Sequence[Any], options: CallOptions) -> Call:
         """Read the messages and work out the budget."""
-        given = options.reserve, options.tail, options.max_tokens, options.key, options.idle
-        if given != (0, None, None, None, None):
+        checked = options.reserve, options.tail, options.max_tokens, options.key, options.idle
+        if checked != (0, None, None, None, None):
             check_options(options._asdict())
         format = options.format or find_format(messages, self.profile.name)
         given = group_response_items(messages if type(messages) is list else list(messages), format)
         record = self._memo.read(given, format)
         tools = self.counter.count_tools(options.tools) if options.tools else 0
         overhead, budget = self.counter.priming + tools, None
-        limit = self.max_tokens if options.max_tokens is None else options.max_tokens
         usual = self._usual_limit(options)
-        if limit is not None and usual is not None:
+        if usual is not None:
+            limit = options.max_tokens or self.max_tokens or usual
             budget = self._budgets.plan(record, limit, usual, overhead, options.reserve)
         tail = options.tail or _guess_tail(record)
         return Call(options, format, given, record, record, tail, budget, overhead)
@@ -286,28 +273,25 @@ class Curator:
             query=call.options.query,
         )
         view = self._fit(builder, call)
-        report = partial(self._explain, call, view)
-        shown = call.given if self.mode == "shadow" else call.format.write(view.entries)
-        entries: Sequence[ConversationEntry] = view.entries
-        counted, budget = view.tokens + call.overhead, call.budget
-        known: list[Any] = [report]
+        report: list[Any] = [partial(self._explain, call, view)]
+        entries, counted, budget = view.entries, view.tokens + call.overhead, call.budget
         if self.mode == "shadow":
-            known = [report()]
-            entries, counted = call.record.entries(), known[0].tokens_before + call.overhead
+            report = [self._explain(call, view)]
+            entries, counted = call.record.entries(), report[0].tokens_before + call.overhead
+        shown = call.given if self.mode == "shadow" else call.format.write(entries)
         tokens, error, observe = counted, None, None
         if budget is not None:
             observe = self._budgets.remember(call.record, budget, view, counted, is_cold=is_cold)
             if budget.anchor is not None:
                 tokens = budget.anchor.predict(counted)
                 error = budget.anchor.upper_bound(counted) - tokens
-        curation = Curation(ungroup_items(shown), entries, tokens, known, error, observe)
+        curation = Curation(ungroup_items(shown), entries, tokens, report, error, observe)
         self._publish(curation, call.options.session)
         return curation
 
     def _usual_limit(self, options: CallOptions) -> int | None:
         """Return the limit that the cutoff is chosen for; a smaller one for one call does not move it."""
-        limits = [each for each in (self.max_tokens, options.max_tokens) if each is not None]
-        return max(limits, default=None)
+        return max(self.max_tokens or 0, options.max_tokens or 0) or None
 
     def _context(self, call: Call, entries: Sequence[ConversationEntry]) -> CurationContext:
         available, options = None, call.options
@@ -334,15 +318,9 @@ class Curator:
         )
 
     def _window_options(self, budget: int | None) -> WindowOptions:
-        return WindowOptions(
-            self.profile,
-            budget,
-            COMPACT_TO if self.compact_to is None else self.compact_to,
-            self.recap,
-            self.recall_tool,
-            self.preserve_last_n or 0,
-            self._retriever,
-        )
+        target = COMPACT_TO if self.compact_to is None else self.compact_to
+        tool, last, retriever = self.recall_tool, self.preserve_last_n or 0, self._retriever
+        return WindowOptions(self.profile, budget, target, self.recap, tool, last, retriever)
 
     def _fit(self, builder: ViewBuilder, call: Call) -> View:
         budget = call.budget

@@ -38,13 +38,6 @@ class EntryFacts:
         key: the content of its message; of the second entry of a message and the next, its place.
         weight: its cheap size in characters, capped so that no giant outweighs the rest.
         is_plain: whether its message is a dict of texts, which is equal to nothing else.
-        time: when the message was written, in seconds since 1970, where it says so.
-        tokens: its tokens; -1 until somebody asks.
-        renderings: how the unit that it opens is shown, by its results and the cap.
-        recaps: recaps written when the unit that it opens arrived.
-        line: the recap's line about the unit that it opens.
-        names: identifiers the entry holds.
-        bound: the entry as it last stood in a conversation.
     """
 
     __slots__ = (
@@ -63,19 +56,18 @@ class EntryFacts:
         has_time = not is_dict or entry.metadata or entry.created_at is not None
         self.time = entry_time(entry) if has_time else None
         self.usage: Usage | None = None
-        self.tokens = -1
-        self.renderings: dict[Hashable, Any] = {}
-        self.recaps: dict[Hashable, Any] = {}
-        self.line: Any = None
-        self.names: Any = None
-        self.bound: ConversationEntry | None = None
+        self.tokens = -1  # until somebody asks
+        self.renderings: dict[Hashable, Any] = {}  # of the unit that it opens, by its results
+        self.recaps: dict[Hashable, Any] = {}  # written when the unit that it opens arrived
+        self.line: Any = None  # the recap's, about the unit that it opens
+        self.names: Any = None  # identifiers it holds
+        self.bound: ConversationEntry | None = None  # as it last stood in a conversation
 
 
 class Record:
     """The entries of one call: the facts about each, and each as it stands in the conversation.
 
     Attributes:
-        facts: what is known of each entry.
         pairing: its units.
         offsets: cheap size, in characters, of everything recorded before each unit.
         checkpoints: states of the window after some of the units, by its options.
@@ -87,93 +79,76 @@ class Record:
         *,
         messages: Sequence[Any] = (),
         places: Sequence[int] = (),
-        entries: Sequence[ConversationEntry] | None = None,
+        entries: Sequence[ConversationEntry] = (),
         earlier: Record | None = None,
     ) -> None:
         self.facts = facts
         self.places = places
         self._messages = messages
-        self._entries = entries
-        self._bound: dict[int, ConversationEntry] = {}
+        self._bound = dict(enumerate(entries))
         self._named_by: Record | None = None
         recorded = [each.entry for each in facts]
-        if earlier is None:
-            self.pairing = Pairing(recorded)
-            self.offsets: list[int] = []
-            self.checkpoints: dict[Hashable, Any] = {}
-            self._names: list[int] = []
-        else:
-            self.pairing = Pairing(recorded, earlier.pairing)
-            self.offsets = earlier.offsets.copy()
-            same, known = self.pairing.first_changed, list(earlier.checkpoints.items())
-            self.checkpoints = {key: state for key, state in known[-_STATES:] if state.end <= same}
-            self._names = earlier._names[: len(earlier)]
-        self._extend_offsets()
+        self.pairing = Pairing(recorded, None if earlier is None else earlier.pairing)
+        self.offsets: list[int] = [] if earlier is None else earlier.offsets.copy()
+        self._names: list[int] = [] if earlier is None else earlier._names[: len(earlier)]
+        known = [] if earlier is None else list(earlier.checkpoints.items())[-_STATES:]
+        same = self.pairing.first_changed
+        self.checkpoints = {key: state for key, state in known if state.end <= same}
+        units, total = self.pairing.units, self.offsets[-1] if self.offsets else 0
+        start = units[len(self.offsets) - 1].start if self.offsets else 0
+        for unit in units[len(self.offsets) :]:
+            for each in facts[start : unit.start]:
+                total += each.weight
+            start = unit.start
+            self.offsets.append(total)
 
     def __len__(self) -> int:
         return len(self.facts)
 
-    def _extend_offsets(self) -> None:
-        offsets, units = self.offsets, self.pairing.units
-        total = offsets[-1] if offsets else 0
-        start = units[len(offsets) - 1].start if offsets else 0
-        for unit in units[len(offsets) :]:
-            for facts in self.facts[start : unit.start]:
-                total += facts.weight
-            start = unit.start
-            offsets.append(total)
-
     @property
     def names(self) -> list[int]:
         """A number for the first entries up to each one, from what their messages say."""
-        if self._named_by is not None:
-            return self._named_by.names
-        known = len(self._names)
-        name, names = self._names[-1] if known else 0, []
-        for facts in self.facts[known:]:
+        record = self if self._named_by is None else self._named_by
+        known = len(record._names)
+        name, names = record._names[-1] if known else 0, []
+        for facts in record.facts[known:]:
             name = hash((name, facts.key))
             names.append(name)
-        self._names[known:] = names
-        return self._names
-
-    def without_messages(self) -> Record:
-        """Return the record without the messages that were given, to be remembered."""
-        record = copy(self)
-        record._messages, record._bound = (), {}
-        return record
+        record._names[known:] = names
+        return record._names
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
-        if self._entries is not None:
-            return self._entries[index]
         entry = self._bound.get(index)
         if entry is None:
             facts, place = self.facts[index], self.places[index]
-            message, known = self._messages[place], facts.bound
-            if known is not None and known.source is message and known.sequence == place:
-                entry = known
-            else:
+            message, entry = self._messages[place], facts.bound
+            if entry is None or entry.source is not message or entry.sequence != place:
                 entry = facts.bound = replace(facts.entry, source=message, sequence=place)
             self._bound[index] = entry
         return entry
 
     def entries(self) -> list[ConversationEntry]:
         """Return all entries, in order."""
-        if self._entries is not None:
-            return list(self._entries)
         return [self.entry_at(index) for index in range(len(self.facts))]
 
     def first(self, count: int) -> Record:
         """Return the record as it was when it had so many entries."""
-        entries = None if self._entries is None else self._entries[:count]
-        facts, places = self.facts[:count], self.places[:count]
-        return Record(facts, messages=self._messages, places=places, entries=entries)
+        record = Record(self.facts[:count], messages=self._messages, places=self.places)
+        record._bound = self._bound
+        return record
 
     def derive(self, facts: list[EntryFacts], entries: Sequence[ConversationEntry]) -> Record:
         """Return what managers left of this record; its requests go by the names of this one."""
-        derived = Record(facts, places=range(len(facts)), entries=entries)
+        derived = Record(facts, entries=entries)
         derived._named_by = self
         return derived
+
+    def without_messages(self) -> Record:
+        """Return the record without the messages that were given, to be remembered."""
+        record = copy(self)
+        record._messages, record._bound = (), {}
+        return record
 
 
 class KnownList(NamedTuple):
@@ -244,7 +219,7 @@ class Memo:
             facts.append(found)
         if known is not None:
             return known.derive(facts, entries)
-        return Record(facts, places=range(len(facts)), entries=entries)
+        return Record(facts, entries=entries)
 
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for all entries with the same content."""

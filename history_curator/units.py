@@ -93,7 +93,7 @@ class Unit:
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
     """Return a marked result for a call that was never answered."""
     return ConversationEntry(
-        MessageRole.TOOL,
+        _TOOL,
         MISSING_RESULT,
         tool_call_id=call_id,
         tool_name=tool_name,
@@ -107,20 +107,8 @@ def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
 class Pairing:
     """Entries grouped into units. A late result joins its call, wherever it stands.
 
-    It goes on from an earlier pairing of the beginning of these very entries.
-
-    Attributes:
-        units: every unit, in order of their heads.
-        users: positions in `units` of what the user said.
-        questions: those of them that ask for something.
-        pinned: positions in `units` of those that hold a pinned entry.
-        hard_starts: positions in `units` of those before which nothing is sent.
-        waiting: positions in `units` of exchanges that wait for results.
-        system: the system entries, with their positions in the record.
-        orphans: positions of results that match no call, with the reason.
-        replaced: positions of results that a later one for the same call took the place of.
-        late_results: positions of results that joined or changed an older unit.
-        first_changed: position in `units` up to which they are those of the earlier pairing.
+    It goes on from an `earlier` pairing of the beginning of these very entries, whose `units` are the
+    same up to `first_changed`. Lists without a word about it hold positions in `units`.
     """
 
     def __init__(
@@ -130,14 +118,14 @@ class Pairing:
         if earlier is None:
             self.units: list[Unit] = []
             self.users: list[int] = []
-            self.questions: list[int] = []
+            self.questions: list[int] = []  # what users said that asks for something
             self.pinned: list[int] = []
-            self.hard_starts: list[int] = []
-            self.waiting: set[int] = set()
-            self.system: list[tuple[int, ConversationEntry]] = []
-            self.orphans: dict[int, str] = {}
-            self.replaced: list[int] = []
-            self.late_results: list[int] = []
+            self.hard_starts: list[int] = []  # nothing before one of these is sent
+            self.waiting: set[int] = set()  # for results
+            self.system: list[tuple[int, ConversationEntry]] = []  # with positions in the record
+            self.orphans: dict[int, str] = {}  # results without a call by position, and why
+            self.replaced: list[int] = []  # positions of results: a later one took their place
+            self.late_results: list[int] = []  # positions of results that changed an older unit
             self._exchanges: dict[str, int] = {}  # the latest one that carries a call id
             self._latest = -1  # the exchange that a result without an id answers
             start = 0
@@ -238,16 +226,7 @@ class Pairing:
 
 
 def asks_for_something(entry: ConversationEntry) -> bool:
-    """Return whether a user entry is more than a bracketed marker of a host or a courtesy.
-
-    Examples:
-        >>> marker = "[Request interrupted by user for tool use]"
-        >>> said = [
-        ...     ConversationEntry(MessageRole.USER, text) for text in (marker, "Thanks!", "Why?")
-        ... ]
-        >>> list(map(asks_for_something, said))
-        [False, False, True]
-    """
+    """Return whether a user entry is more than a bracketed marker of a host or a courtesy."""
     text = (entry.content or "").strip()
     if not text or len(text) > _LONGEST_MARKER:
         return True
