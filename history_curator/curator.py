@@ -28,7 +28,7 @@ from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, get_counter
-from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
+from history_curator.window import STEP, View, ViewBuilder, WindowOptions
 
 __all__ = ["Curation", "Curator"]
 
@@ -318,9 +318,10 @@ class Curator:
         )
 
     def _window_options(self, budget: int | None) -> WindowOptions:
-        target = COMPACT_TO if self.compact_to is None else self.compact_to
         tool, last, retriever = self.recall_tool, self.preserve_last_n or 0, self._retriever
-        return WindowOptions(self.profile, budget, target, self.recap, tool, last, retriever)
+        return WindowOptions(
+            self.profile, budget, self.compact_to, self.recap, tool, last, retriever
+        )
 
     def _fit(self, builder: ViewBuilder, call: Call) -> View:
         budget = call.budget

@@ -16,7 +16,7 @@ from history_curator.managers.base import (
 )
 from history_curator.memo import Memo
 from history_curator.units import Unit, pair
-from history_curator.window import COMPACT_TO, NO_RULES, View, ViewBuilder, WindowOptions
+from history_curator.window import NO_RULES, View, ViewBuilder, WindowOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def fit_window(
     options = WindowOptions(
         NO_RULES,
         max_tokens,
-        COMPACT_TO if context.compact_to is None else context.compact_to,
+        context.compact_to,
         False,
         context.recall_tool,
         context.preserve_last_n or 0,

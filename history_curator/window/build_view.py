@@ -8,48 +8,24 @@ and the next one does not.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
 from history_curator.window.block import add_block, count_common, is_first_exchange
-from history_curator.window.cutoff import COMPACT_TO, Cutoff, UnitSizes, WindowState, find_cutoff
+from history_curator.window.cutoff import Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
-from history_curator.window.rendering import Renderer, Rendering
+from history_curator.window.rendering import Renderer, Rendering, WindowOptions
 
 STEP = 0.02
 """The available tokens are rounded down to this share of the budget, so that a date in the system
 prompt does not move the cutoff."""
 NO_RULES = ProviderProfile("none", ())
-
-
-@dataclass(frozen=True)
-class WindowOptions:
-    """How views are built, in every conversation.
-
-    Attributes:
-        profile: whose rules hold.
-        budget: the budget that the cutoff is chosen for; None for no budget.
-        compact_to: how full a compaction leaves the view.
-        recap: whether a note lists removed messages.
-        recall_tool: whether placeholders and the recap name handles; a text is the tool's name.
-        preserve_last_n: the last n entries are never left out.
-        retriever: finds the block that brings earlier messages back; None for none.
-    """
-
-    profile: ProviderProfile
-    budget: int | None = None
-    compact_to: float = COMPACT_TO
-    recap: bool = True
-    recall_tool: bool | str = False
-    preserve_last_n: int = 0
-    retriever: Any = None
 
 
 class View(NamedTuple):
@@ -105,9 +81,7 @@ class ViewBuilder:
         self.tail = tail
         self.edited = edited
         self.pairing = record.pairing
-        self.renderer = Renderer(
-            record, memo, options.profile, options.budget, recall_tool=options.recall_tool
-        )
+        self.renderer = Renderer(record, memo, options)
         self.query = query or ""
         self._previous = previous
         self._cold_units = cold_units
@@ -154,7 +128,9 @@ class ViewBuilder:
         units, window = self.pairing.units, view.window
         stable = self._count_stable(view)
         if view.is_smaller and not view.is_shrunk:
-            stable = min(stable, count_common(view.entries, self._usual_entries()))
+            state = self.state(self.usual)[0].restore_if_all_fits(limit - self.fixed_tokens)
+            usual_entries = list(chain.from_iterable([each.entries for each in self.pieces(state)]))
+            stable = min(stable, count_common(view.entries, usual_entries))
         kept = [index for at in window.kept_units for index in units[at].indexes if index >= 0]
         return view._replace(
             stable_entries=stable,
@@ -197,14 +173,9 @@ class ViewBuilder:
         options = self.options
         if not options.recap or options.budget is None:
             return None
-        return Recap(
-            self.record,
-            self.pairing,
-            self.record.offsets,
-            self.memo.counter,
-            options.budget,
-            recall_tool=options.recall_tool,
-        )
+        record, tool = self.record, options.recall_tool
+        counter, budget = self.memo.counter, options.budget
+        return Recap(record, self.pairing, record.offsets, counter, budget, recall_tool=tool)
 
     def size_recap(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside for the recap of the units before a cutoff."""
@@ -214,17 +185,12 @@ class ViewBuilder:
         """Return what the units come to in so many tokens: now, and for the request before."""
         found = self._states.get(available)
         if found is None:
-            options = self.options
-            assert options.budget is not None
-            name = self.renderer.number, options.recap, options.compact_to, options.preserve_last_n
-            found = find_cutoff(self._sizes, available, options.compact_to, options.budget, name)
-            self._states[available] = found
+            found = self._states[available] = find_cutoff(self._sizes, available)
         return found
 
-    def state_for_less(self, remaining: int) -> tuple[WindowState, WindowState, int]:
-        """Return the same where only so many tokens remain for the units, and how many count."""
-        available = self._round_down(min(remaining, self.usual))
-        return (*self.state(available), available)
+    def round_remaining(self, remaining: int) -> int:
+        """Return the tokens to ask a state for where only so many remain for the units."""
+        return self._round_down(min(remaining, self.usual))
 
     def pieces(self, state: WindowState) -> list[Rendering]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
@@ -258,10 +224,9 @@ class ViewBuilder:
 
     def _search(self, usual: int, limit: int, *, previous: bool = False) -> View | None:
         """Return the first view that fits: of the usual budget, else of less and less."""
-        states, smaller, available = self.state(usual), False, usual
-        remaining = limit - self.fixed_tokens
+        smaller, available, remaining = False, usual, limit - self.fixed_tokens
         while remaining > 0 or not smaller:
-            state = states[previous].restore_if_all_fits(limit - self.fixed_tokens)
+            state = self.state(available)[previous].restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
             if smaller and state.tokens > max(available, remaining if everything else 0):
                 break
@@ -271,15 +236,9 @@ class ViewBuilder:
                 return found._replace(is_smaller=smaller)
             if smaller:
                 remaining -= max(1, found.tokens - limit)
-            now, before, available = self.state_for_less(remaining)
-            states, smaller = (now, before), True
+            smaller, available = True, self.round_remaining(remaining)
         self.remaining = remaining
         return None
-
-    def _usual_entries(self) -> list[ConversationEntry]:
-        """Return what the usual budget shows, whether it fits this time or not."""
-        state = self.state(self.usual)[0].restore_if_all_fits(self.limit - self.fixed_tokens)
-        return list(chain.from_iterable([piece.entries for piece in self.pieces(state)]))
 
     def _is_compacted(self, view: View) -> bool:
         """Whether a view does not simply go on from that of the request before.
@@ -298,7 +257,7 @@ class ViewBuilder:
         return any(index > start for index in changes) or not self._extends_previous_view(view)
 
     def _extends_previous_view(self, view: View) -> bool:
-        usual, limit, remaining = self.usual, self.limit, self.remaining
+        usual, limit = self.usual, self.limit
         if self._previous is not None and self._previous.anchor is not None:
             usual = self._round_down(self._previous.usual - self.heading.tokens)
             limit = self._previous.available
@@ -313,7 +272,6 @@ class ViewBuilder:
             earlier = self.conform(self.pieces(past), past.cutoff)
         else:
             earlier = self._search(usual, limit, previous=True)
-            self.remaining = remaining
         return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
 
     def _count_stable(self, view: View) -> int:
@@ -363,13 +321,7 @@ class ViewBuilder:
 
     @cached_property
     def _sizes(self) -> UnitSizes:
-        return UnitSizes(
-            self.renderer,
-            self.late_system,
-            self.size_recap,
-            cold=self._cold_units,
-            preserve_last_n=self.options.preserve_last_n,
-        )
+        return UnitSizes(self.renderer, self.late_system, self.size_recap, self._cold_units)
 
     def _round_down(self, available: int) -> int:
         assert self.options.budget is not None

@@ -14,7 +14,7 @@ or not. Everything here is arithmetic on integers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -89,15 +89,15 @@ class UnitSizes:
         renderer: Renderer,
         late_system: Sequence[int],
         size_recap: Callable[[int, int], int],
-        *,
-        cold: Collection[int] = (),
-        preserve_last_n: int = 0,
+        cold: Collection[int],
     ) -> None:
         self.pairing: Pairing = renderer.record.pairing
         self.offsets = renderer.record.offsets
         self.checkpoints = renderer.record.checkpoints
+        self.number = renderer.number
         self.cold = cold
-        self.preserve_last_n = preserve_last_n
+        self.options = options = renderer.options
+        self.compact_to = COMPACT_TO if options.compact_to is None else options.compact_to
         self.strips_reasoning = renderer.profile.strips
         self.size_recap = size_recap
         self._renderer = renderer
@@ -162,23 +162,21 @@ class UnitSizes:
         return self._renderer.memo.counter.count_entry(bridge) if bridge else 0
 
 
-def find_cutoff(
-    sizes: UnitSizes, available: int, compact_to: float, budget: int, options: Hashable = None
-) -> tuple[WindowState, WindowState]:
+def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowState]:
     """Return the state of the view now, and its state for the request before this one.
 
     It begins at the latest restart point or checkpoint before that request. `available` are the tokens
-    for everything but the system entries in front, of which a compaction leaves the share `compact_to`
-    filled; the `budget` sets the distance of restart points. `options` stands for all that the sizes
-    depend on.
+    for everything but the system entries in front.
     """
     units, answer = sizes.pairing.units, sizes.pairing.newest_answer
     if not units:
         return WindowState(), WindowState()
-    distance = RESTART_BUDGETS * max(1, budget) * 4
+    options = sizes.options
+    distance = RESTART_BUDGETS * max(1, options.budget or 0) * 4
+    name = sizes.number, options.recap, options.compact_to, options.preserve_last_n, available
     checkpoints = sizes.checkpoints if not sizes.cold else {}
     restart = _restart_before(sizes, answer, distance)
-    state: WindowState = checkpoints.get((options, available), restart)
+    state: WindowState = checkpoints.get(name, restart)
     if state.end < restart.end:
         state = restart
     previous = WindowState()
@@ -186,15 +184,15 @@ def find_cutoff(
     special = {*restarts, *sizes.pairing.hard_starts, *sizes.cold}
     for position in range(state.end, len(units)):
         if position == answer:
-            checkpoints[options, available] = previous = state
+            checkpoints[name] = previous = state
         size = sizes.arrival(position)
         if position not in special and state.tokens + size <= available:
             _, cutoff, tokens, first, total = state
             state = WindowState(position + 1, cutoff, tokens + size, first, total + size)
             continue
         if position in restarts:
-            state = _restart(sizes, state, available, compact_to)
-        state = _add_unit(sizes, state, size, available, compact_to)
+            state = _restart(sizes, state, available)
+        state = _add_unit(sizes, state, size, available)
     return state, previous
 
 
@@ -219,32 +217,28 @@ def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
     return points
 
 
-def _restart(
-    sizes: UnitSizes, state: WindowState, available: int, compact_to: float
-) -> WindowState:
+def _restart(sizes: UnitSizes, state: WindowState, available: int) -> WindowState:
     """Return the state that a compaction at the newest unit leaves, independent of the earlier view."""
     newest = state.end - 1
     size = sizes.arrival(newest)
-    target = int(available * compact_to)
+    target = int(available * sizes.compact_to)
     cutoff, tokens = _compact(sizes, newest, size, 0, available, target)
     first = sizes.pairing.barrier_before(state.end)
     return WindowState(state.end, cutoff, tokens + size, first, inf)
 
 
-def _add_unit(
-    sizes: UnitSizes, state: WindowState, size: int, available: int, compact_to: float
-) -> WindowState:
+def _add_unit(sizes: UnitSizes, state: WindowState, size: int, available: int) -> WindowState:
     """Put the next unit behind what is shown; compact where it does not fit."""
     position, cutoff, tokens, first, total = state
-    target = int(available * compact_to)
+    target = int(available * sizes.compact_to)
     if position and sizes.pairing.barrier_before(position) == position:
         cutoff = Cutoff(position, recap_until=position, reasoning_from=position)
         tokens, first, total = 0, position, 0
     total += size
     full = tokens + size > available
-    cold = position in sizes.cold and compact_to < 1.0
+    cold = position in sizes.cold and sizes.compact_to < 1.0
     if cold:
-        target = int(available * compact_to * COLD_SHARE)
+        target = int(target * COLD_SHARE)
         cold = tokens + size > target
     if first < position and (full or cold):
         moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
@@ -341,13 +335,13 @@ def _start_of_running_turn(pairing: Pairing, position: int) -> int:
 
 def _first_preserved(sizes: UnitSizes, position: int) -> int:
     """Return the first unit of the last entries that always stay, even as more units follow."""
-    if not sizes.preserve_last_n:
+    count = sizes.options.preserve_last_n
+    if not count:
         return position
-    units = sizes.pairing.units
-    unit = units[position]
+    unit = sizes.pairing.units[position]
     end = unit.start + len(unit.indexes) - unit.indexes.count(-1)
-    starts = [each.start for each in units[: position + 1]]
-    return max(0, bisect_right(starts, end - sizes.preserve_last_n) - 1)
+    starts = [each.start for each in sizes.pairing.units[: position + 1]]
+    return max(0, bisect_right(starts, end - count) - 1)
 
 
 def _leave_space_for_one_more(newest: int, available: int, target: int) -> int:

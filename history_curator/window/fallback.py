@@ -24,7 +24,8 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
     if not units:
         raise build_error(builder)
     remaining, last = max(0, builder.remaining), len(units) - 1
-    cutoff = builder.state_for_less(remaining)[0].cutoff if remaining else Cutoff()
+    less = builder.round_remaining(remaining)
+    cutoff = builder.state(less)[0].cutoff if remaining else Cutoff()
     must_stay = last in _required_units(builder)
     for front in _prefix_options(builder, cutoff):
         available = remaining - sum(piece.tokens for piece in front) + builder.fixed_tokens
@@ -64,7 +65,8 @@ def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Rende
     last = len(units) - 1
     older = [units[at] for at in _required_units(builder) if at != last]
     if cutoff.unit == last:
-        state = builder.state_for_less(max(0, builder.remaining))[0]._replace(end=last)
+        less = builder.round_remaining(max(0, builder.remaining))
+        state = builder.state(less)[0]._replace(end=last)
         yield [*system, *builder.pieces(state)[1:]]
         yield [*system, *[renderer.bind(renderer.render_full(unit), unit) for unit in older]]
     yield [*system, *[renderer.bind(renderer.clear(unit), unit) for unit in older]]

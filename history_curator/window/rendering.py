@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.formats import parse_object
@@ -42,24 +43,34 @@ class Rendering(NamedTuple):
     has_reasoning: bool = False
 
 
+@dataclass(frozen=True)
+class WindowOptions:
+    """How views are built, in every conversation.
+
+    The cutoff is chosen for the `budget`, of which a compaction leaves the share `compact_to` filled.
+    The last `preserve_last_n` entries are never left out.
+    """
+
+    profile: ProviderProfile
+    budget: int | None = None
+    compact_to: float | None = None
+    recap: bool = True
+    recall_tool: bool | str = False
+    preserve_last_n: int = 0
+    retriever: Any = None
+
+
 class Renderer:
     """Renders the units of one record. A rendering is remembered with the unit's first entry."""
 
-    def __init__(
-        self,
-        record: Record,
-        memo: Memo,
-        profile: ProviderProfile,
-        budget: int | None,
-        *,
-        recall_tool: bool | str = False,
-    ) -> None:
+    def __init__(self, record: Record, memo: Memo, options: WindowOptions) -> None:
         self.record = record
         self.memo = memo
-        self.profile = profile
-        self.recall_tool = recall_tool
+        self.options = options
+        self.profile, self.recall_tool = options.profile, options.recall_tool
+        budget = options.budget
         self.cap = None if budget is None else max(LEAST_CAP, int(budget * CAP_SHARE))
-        self.number = memo.number((budget, profile, recall_tool))
+        self.number = memo.number((budget, self.profile, self.recall_tool))
         self._bound: dict[tuple[int, int], tuple[Rendering, Rendering]] = {}
 
     def render_full(self, unit: Unit) -> Rendering:
