@@ -42,12 +42,11 @@ class HistoryLimits(BaseModel):
     Attributes:
         max_messages: older messages beyond this many are left out.
         warn_messages: more messages than this earn a warning, before the limit is reached.
-        max_user_chars, max_assistant_chars: longer messages are shortened; an orchestrator's
-            messages count as an assistant's.
+        max_user_chars, max_assistant_chars: longer messages are shortened, an orchestrator's too.
         hard_factor: messages longer than this many times their limit are refused.
         max_total_chars: the oldest messages are left out until the rest is this small.
         min_messages: so many of the latest messages stay at any total size.
-        max_payload_bytes: larger requests are refused.
+        max_payload_bytes: larger requests are refused by `sanitize_history`.
         alternate: whether `sanitize_history` makes user and assistant take turns.
         strip_content: whether white space around a message is removed.
         roles: who may speak.

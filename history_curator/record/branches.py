@@ -44,9 +44,8 @@ class Branches(Generic[H]):
     """The branches of one conversation, in the store that holds it.
 
     Guaranteed: a branch is listed once everything it shares is stored; a fork that fails leaves
-    every branch as it was; messages added to a branch are in no other. Every method raises
-    `ConfigurationError` for a branch or place that does not exist or a name that is taken, and
-    `HistoryCuratorError` when the store fails.
+    every branch as it was; messages added to a branch are in no other. A store that cannot be read
+    or written is a `HistoryCuratorError`.
 
     `conversation` opens the conversation of a key, and `buffer` returns its outbox; `line` makes a
     message of the store's that holds a text, and `text` returns the text of a message.

@@ -102,9 +102,10 @@ def prune_store(
                     with engine.begin() as connection:
                         pruned.append(_prune(connection, found, session, config, apply=apply))
     except sa.exc.SQLAlchemyError as error:
+        where = "" if session is None else f" at conversation {session!r}, which is as it was"
+        fix = "Fix: see that it runs and can be written to, and do it again."
         raise HistoryCuratorError(
-            f"The store failed ({type(error).__name__}) at conversation {session!r}, which is as "
-            "it was. Fix: see that it runs and can be written to, and do it again."
+            f"The store failed ({type(error).__name__}){where}. {fix}"
         ) from error
     finally:
         engine.dispose()
