@@ -247,7 +247,8 @@ class StoredConversation(RuleBasedStateMachine):
         stay = must_stay(said, self.turns)
         for places, is_done in exchanges(said):
             if is_done and not stay.intersection(places):
-                assert not texts.intersection(said[place].text for place in places[1:])
+                full = [said[place].text for place in places[1:] if "row" in said[place].text]
+                assert not texts.intersection(full)
         if self.mode == "trimmed":
             assert len(stored) == len(said)
 
