@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
 from history_curator.errors import ConversionError
 from langchain_history_curator import model_node, pre_model_hook
 from tests.langchain.factories import human
-from tests.langchain.scripted import ScriptedModel, look, shape
+from tests.langchain.scripted import ScriptedModel, look
 
 LIMITS: Any = {"recursion_limit": 1_000}
 WINDOW = 8_000
@@ -42,16 +42,6 @@ class TestHook:
         assert max(model.costs) <= WINDOW
         assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 50
         assert state["messages"][-1].text == "done after 50"
-
-    async def test_async_with_a_checkpointer(self) -> None:
-        sync = ScriptedModel(steps=20, window=WINDOW)
-        agent_of(sync).invoke({"messages": [HumanMessage("go")]}, LIMITS)
-        model = ScriptedModel(steps=20, window=WINDOW)
-        agent = agent_of(model, checkpointer=InMemorySaver())
-        await agent.ainvoke(
-            {"messages": [HumanMessage("go")]}, {**LIMITS, "configurable": {"thread_id": "t"}}
-        )
-        assert [shape(view) for view in model.views] == [shape(view) for view in sync.views]
 
     def test_the_view_is_empty_only_where_the_state_is(self) -> None:
         for said in ([AIMessage("only me")], [ToolMessage("r", tool_call_id="x")]):
