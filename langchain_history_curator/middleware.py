@@ -31,11 +31,7 @@ from history_curator.integrations import CuratedModelCall, is_fraction, rules_fo
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
-from langchain_history_curator.tools_and_events import (
-    announce,
-    hide_from_stream,
-    recall_tool,
-)
+from langchain_history_curator.tools_and_events import announce, hide_from_stream, recall_tool
 
 try:  # since langchain 1.4: how internal calls are marked, and how much of a span is traced
     from langchain.agents.middleware.internal_call_transformer import (

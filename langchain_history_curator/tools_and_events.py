@@ -13,12 +13,7 @@ from langchain_core.runnables.config import ensure_config, var_child_runnable_co
 from langchain_core.tools import BaseTool, StructuredTool
 
 from history_curator.curator import Curation
-from history_curator.entries import (
-    RECALL_TOOL_NAME,
-    ConversationEntry,
-    recall_hint,
-    span_handle,
-)
+from history_curator.entries import RECALL_TOOL_NAME, ConversationEntry, recall_hint, span_handle
 from history_curator.errors import ConfigurationError
 from history_curator.events import HistoryCurated
 from history_curator.managers import keeping_summaries

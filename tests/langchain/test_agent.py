@@ -159,9 +159,7 @@ class TestRecall:
 
         model = Curious(steps=60)
         agent = create_agent(
-            model,
-            [look],
-            middleware=[HistoryCuratorMiddleware(max_tokens=6_000, recall_tool=True)],
+            model, [look], middleware=[HistoryCuratorMiddleware(max_tokens=6_000, recall_tool=True)]
         )
         state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
         assert model.answers, "no placeholder with a handle was ever shown"

@@ -115,11 +115,7 @@ class TestReading:
 class TestShorthand:
     def test_strings_and_tuples(self) -> None:
         entries = [read("hi"), read(("system", "be kind")), read(["ai", "hello"])]
-        assert write(*entries) == [
-            HumanMessage("hi"),
-            SystemMessage("be kind"),
-            AIMessage("hello"),
-        ]
+        assert write(*entries) == [HumanMessage("hi"), SystemMessage("be kind"), AIMessage("hello")]
 
     def test_openai_dicts_become_messages(self) -> None:
         raw = {"id": "c", "type": "function", "function": {"name": "t", "arguments": '{"a": 1}'}}

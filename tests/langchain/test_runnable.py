@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.load import dumps, loads
-from langchain_core.messages import (
-    BaseMessage,
-    HumanMessage,
-)
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from history_curator.curator import load_settings
-from history_curator.errors import (
-    ConversionError,
-)
+from history_curator.errors import ConversionError
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool

@@ -14,10 +14,7 @@ from langchain_core.outputs import ChatResult
 from pydantic import Field
 
 from history_curator.managers import SummarizingManager
-from langchain_history_curator import (
-    HistoryCurator,
-    HistoryCuratorMiddleware,
-)
+from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware
 from langchain_history_curator.middleware import merge_summaries
 
 agents = pytest.importorskip("langchain.agents")

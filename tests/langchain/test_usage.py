@@ -43,11 +43,7 @@ class Metered(BaseChatModel):
         answer = AIMessage(
             "" if number < self.stop_at else f"done after {number}",
             tool_calls=[call] if number < self.stop_at else [],
-            usage_metadata={
-                "input_tokens": prompt,
-                "output_tokens": 9,
-                "total_tokens": prompt + 9,
-            },
+            usage_metadata={"input_tokens": prompt, "output_tokens": 9, "total_tokens": prompt + 9},
             response_metadata={"model_name": self.model_name},
         )
         return ChatResult(generations=[ChatGeneration(message=answer)])

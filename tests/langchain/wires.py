@@ -220,12 +220,7 @@ def _responses_answer(step: Step, number: int, prompt: int) -> Request:
     if step.searches:
         search = {"type": "search", "query": "weather"}
         output.append(
-            {
-                "type": "web_search_call",
-                "id": f"ws_{mark}",
-                "status": "completed",
-                "action": search,
-            }
+            {"type": "web_search_call", "id": f"ws_{mark}", "status": "completed", "action": search}
         )
     output += [
         {
