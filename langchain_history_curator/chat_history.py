@@ -68,7 +68,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         check_options({"reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
-        self.store = opened = InMemoryChatMessageHistory() if store is None else store
+        self.store = opened = _in_memory() if store is None else store
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.retention = retention
@@ -167,6 +167,11 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     async def aclear(self) -> None:
         """Forget everything, here and in the store."""
         await run_async(self._outbox.add([], replace=True))
+
+
+def _in_memory() -> BaseChatMessageHistory:
+    # Made without its constructor, which warns that the class is deprecated.
+    return InMemoryChatMessageHistory.model_construct(messages=[])
 
 
 def _with_id(message: BaseMessage) -> BaseMessage:

@@ -73,9 +73,8 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in. The agent's state and its checkpoints keep the
-    full record. Summaries are kept in the state, where no output shows them, unless their manager
-    was given a cache of its own. Place it last, so that it sees what other middleware add. When the
-    provider refuses a request as too long after all, the call is repeated with a smaller view.
+    full record, and summaries unless their manager has a cache of its own. Place it last, so that it
+    sees what other middleware add. A request refused as too long is repeated with a smaller view.
 
     Args:
         managers: applied in order; none is the budget alone.
@@ -231,12 +230,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         sources = (message.additional_kwargs.get("lc_source") for message in request.messages)
         if not self._has_warned and "summarization" in sources:
             self._has_warned = True
-            warnings.warn(
-                f"{self.name}: SummarizationMiddleware has taken messages out of the agent's state, so "
-                "no view can show them. Fix: leave it out, and pass SummarizingManager(model) to "
-                f"{type(self).__name__}.",
-                stacklevel=2,
+            problem = (
+                "SummarizationMiddleware has taken messages out of the state: no view shows them"
             )
+            fix = f"leave it out, and pass SummarizingManager(model) to {type(self).__name__}"
+            warnings.warn(f"{self.name}: {problem}. Fix: {fix}.", stacklevel=2)
 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """Return a request with the view in place of the conversation."""

@@ -76,12 +76,9 @@ def check_arguments(
         fix = f"max_tokens={budget[-1]!r}" if budget else "a number"
         raise ConfigurationError(f"{owner}: max_tokens is {budget!r}. Fix: {fix}.")
     for manager in as_managers(managers):
-        fix = ""
-        if isinstance(manager, (int, float)):
-            fix = f"max_tokens={manager!r}"
-        elif isinstance(manager, (tuple, list)) and manager:
-            fix = f"max_tokens={manager[-1]!r}"
-        elif isinstance(manager, str) or is_model(manager):
+        number = manager[-1] if isinstance(manager, (tuple, list)) and manager else manager
+        fix = f"max_tokens={number!r}" if isinstance(number, (int, float)) else ""
+        if isinstance(manager, str) or is_model(manager):
             fix = _MEANT["model"].rstrip(".")
         if fix:
             raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}.")
@@ -310,22 +307,27 @@ class MessageCounter:
 
     def __init__(self, function: Callable[..., int]) -> None:
         self.function = function
+        name = getattr(function, "__qualname__", "counter")
+        # Counts are remembered under the name: two functions of one name must not be mixed up.
+        self.name = f"{name}#{next(_serial)}"
+        self.priming = 0
         wanted: Any = None
         with suppress(TypeError, ValueError):
             parameters = inspect.signature(function).parameters
             wanted = next((each.annotation for each in parameters.values()), None)
         # As `trim_messages` tells it: by the annotation, here also where that is a text.
-        name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
-        self._takes_one = name.rpartition(".")[2].endswith("Message")
-        # Counts are remembered under the name: two functions of one name must not be mixed up.
-        self.name = f"{getattr(function, '__qualname__', 'counter')}#{next(_serial)}"
-        self.priming = 0
-        if self._takes_one:
-            return
-        try:
-            self.priming = int(function([]))
-        except Exception:  # noqa: BLE001 - whatever a function says that wants one message
-            self._takes_one = wanted is inspect.Parameter.empty and _counts_one(function)
+        kind = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+        self._takes_one = kind.rpartition(".")[2].endswith("Message")
+        if not self._takes_one:
+            try:
+                self.priming = int(function([]))
+            except Exception as error:
+                self._takes_one = wanted is inspect.Parameter.empty
+                if self._takes_one and not _counts_one(function):
+                    raise ConfigurationError(
+                        f"counter: {name} counts neither a list of messages nor a message. "
+                        f"Fix: def {name}(messages: list[BaseMessage]) -> int: …"
+                    ) from error
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -345,16 +347,10 @@ class MessageCounter:
         return int(self.function([message])) - self.priming
 
 
-def _counts_one(function: Callable[..., int]) -> bool:
-    """Return whether a function without annotations counts one message."""
-    try:
+def _counts_one(function: Callable[..., Any]) -> bool:
+    with suppress(Exception):
         return isinstance(function(HumanMessage("hi")), int)
-    except Exception as error:
-        name = getattr(function, "__qualname__", "counter")
-        raise ConfigurationError(
-            f"counter: {name} counts neither a list of messages nor a message "
-            f"({type(error).__name__}). Fix: def {name}(messages: list[BaseMessage]) -> int: …"
-        ) from error
+    return False
 
 
 _serial = count(1)
