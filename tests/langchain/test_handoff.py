@@ -20,18 +20,14 @@ from history_curator.errors import ConfigurationError
 from history_curator.tokens import count_tokens
 from langchain_history_curator import (
     HistoryCurator,
-    HistoryCuratorMiddleware,
     fold_back,
     handoff_view,
     recall_tool,
 )
 from tests.langchain.scripted import refusals
-from tests.langchain.wires import Step, Wire
+from tests.langchain.wires import Wire
 
 pytest.importorskip("langchain.agents")
-
-from langchain import agents
-from langchain.tools import ToolRuntime
 
 
 @tool
@@ -117,32 +113,3 @@ class TestBack:
 
     def test_nothing_done_is_just_an_answer(self) -> None:
         assert fold_back([], "h1").text == "Done."
-
-
-class TestInAgents:
-    def test_a_sub_agent_as_a_tool(self) -> None:
-        inner = Wire("openai", lambda body: Step(text="Albatross is the one."))
-        worker = agents.create_agent(inner.model, [])
-
-        @tool
-        def research(task: str, runtime: ToolRuntime) -> ToolMessage:
-            """Hand a task to the researcher."""
-            view = handoff_view(runtime.state, task, max_tokens=600)
-            done = worker.invoke({"messages": view})["messages"][len(view) - 1 :]
-            return fold_back(done, runtime.tool_call_id, name="research")
-
-        def script(body: Any) -> Step:
-            if body["messages"][-1]["role"] == "tool":
-                return Step(text="Take the Albatross.")
-            return Step(calls=(("h1", "research", {"task": "Find boats."}),))
-
-        outer = Wire("openai", script)
-        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall_tool=True)
-        lead = agents.create_agent(outer.model, [research], middleware=[ours])
-        state = lead.invoke({"messages": [*conversation()[1:-2], HumanMessage("Which boat?")]})
-        assert not outer.refused
-        assert not inner.refused
-        assert inner.last["messages"][-1]["content"] == "Find boats."
-        result = next(m for m in state["messages"] if isinstance(m, ToolMessage))
-        assert result.artifact
-        assert state["messages"][-1].text == "Take the Albatross."

@@ -97,18 +97,16 @@ class Wire:
         return self.requests[-1]
 
 
+_NO_KEY: dict[str, Any] = {"api_key": "none", "max_retries": 0}
+
+
 def _openai(wire: Wire, settings: dict[str, Any]) -> Any:
     module = pytest.importorskip("langchain_openai")
-    return module.ChatOpenAI(
-        **{
-            "model": "gpt-4o",
-            "api_key": "none",
-            "max_retries": 0,
-            "http_client": httpx.Client(transport=wire.transport()),
-            "http_async_client": httpx.AsyncClient(transport=wire.transport()),
-            **settings,
-        }
-    )
+    clients = {
+        "http_client": httpx.Client(transport=wire.transport()),
+        "http_async_client": httpx.AsyncClient(transport=wire.transport()),
+    }
+    return module.ChatOpenAI(**{"model": "gpt-4o", **_NO_KEY, **clients, **settings})
 
 
 def _responses(wire: Wire, settings: dict[str, Any]) -> Any:
@@ -122,36 +120,21 @@ def _anthropic(wire: Wire, settings: dict[str, Any]) -> Any:
 
     # The SDK takes clients of the library it was built with.
     library: Any = getattr(_base_client, "httpx2", None) or _base_client.httpx
-    model = module.ChatAnthropic(
-        **{
-            "model": "claude-sonnet-4-5",
-            "api_key": "none",
-            "max_retries": 0,
-            "max_tokens": 1_000,
-            **settings,
-        }
-    )
-    parts: dict[str, Any] = {"api_key": "none", "max_retries": 0}
+    named = {"model": "claude-sonnet-4-5", "max_tokens": 1_000}
+    model = module.ChatAnthropic(**{**named, **_NO_KEY, **settings})
     model.__dict__["_client"] = anthropic.Anthropic(
-        http_client=library.Client(transport=wire.transport(library)), **parts
+        http_client=library.Client(transport=wire.transport(library)), **_NO_KEY
     )
     model.__dict__["_async_client"] = anthropic.AsyncAnthropic(
-        http_client=library.AsyncClient(transport=wire.transport(library)), **parts
+        http_client=library.AsyncClient(transport=wire.transport(library)), **_NO_KEY
     )
     return model
 
 
 def _gemini(wire: Wire, settings: dict[str, Any]) -> Any:
     module = pytest.importorskip("langchain_google_genai")
-    return module.ChatGoogleGenerativeAI(
-        **{
-            "model": "gemini-2.5-flash",
-            "api_key": "none",
-            "max_retries": 1,
-            "client_args": {"transport": wire.transport()},
-            **settings,
-        }
-    )
+    named = {"model": "gemini-2.5-flash", "client_args": {"transport": wire.transport()}}
+    return module.ChatGoogleGenerativeAI(**{**named, **_NO_KEY, "max_retries": 1, **settings})
 
 
 def _bedrock(wire: Wire, settings: dict[str, Any]) -> Any:
@@ -177,14 +160,8 @@ def _bedrock(wire: Wire, settings: dict[str, Any]) -> Any:
         return AWSResponse(request.url, status, headers, Body(json.dumps(body)))
 
     client.meta.events.register("before-send.bedrock-runtime.Converse", respond)
-    return module.ChatBedrockConverse(
-        **{
-            "model": "us.anthropic.claude-haiku-4-5-20251001-v1:0",
-            "client": client,
-            "region_name": "us-east-1",
-            **settings,
-        }
-    )
+    named = {"model": "us.anthropic.claude-haiku-4-5-20251001-v1:0", "region_name": "us-east-1"}
+    return module.ChatBedrockConverse(**{**named, "client": client, **settings})
 
 
 _MODELS: dict[str, Callable[[Wire, dict[str, Any]], Any]] = {
@@ -211,49 +188,31 @@ def _openai_answer(step: Step, number: int, prompt: int) -> Request:
 
 
 def _responses_answer(step: Step, number: int, prompt: int) -> Request:
-    output: list[Request] = []
+    done = {"status": "completed"}
     mark = f"r{number}" if step.thinks else f"{number}"
+    output: list[Request] = []
     if step.thinks:
         summary = [{"type": "summary_text", "text": "hm"}]
         thought = {"type": "reasoning", "id": f"rs_{mark}", "summary": summary}
         output.append({**thought, "encrypted_content": "gAAAA"})
     if step.searches:
-        search = {"type": "search", "query": "weather"}
-        output.append(
-            {"type": "web_search_call", "id": f"ws_{mark}", "status": "completed", "action": search}
-        )
-    output += [
-        {
-            "type": "function_call",
-            "id": f"fc_{mark}_{place}",
-            "call_id": id_,
-            "name": name,
-            "arguments": json.dumps(given),
-            "status": "completed",
-        }
-        for place, (id_, name, given) in enumerate(step.calls)
-    ]
+        action = {"type": "search", "query": "weather"}
+        output.append({"type": "web_search_call", "id": f"ws_{mark}", "action": action, **done})
+    for place, (id_, name, given) in enumerate(step.calls):
+        call = {"call_id": id_, "name": name, "arguments": json.dumps(given), **done}
+        output.append({"type": "function_call", "id": f"fc_{mark}_{place}", **call})
     if not step.calls:
-        text = {"type": "output_text", "text": step.text, "annotations": []}
-        output.append(
-            {
-                "type": "message",
-                "id": f"msg_{mark}",
-                "role": "assistant",
-                "status": "completed",
-                "content": [text],
-            }
-        )
+        said = [{"type": "output_text", "text": step.text, "annotations": []}]
+        message = {"role": "assistant", "content": said, **done}
+        output.append({"type": "message", "id": f"msg_{mark}", **message})
     head = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt-5"}
-    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    usage = {
-        "input_tokens": prompt,
-        "output_tokens": 1,
-        "total_tokens": prompt + 1,
+    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **done}
+    details = {
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
-    return {**head, **rest, "status": "completed", "output": output, "usage": usage}
+    usage = {"input_tokens": prompt, "output_tokens": 1, "total_tokens": prompt + 1, **details}
+    return {**head, **rest, "output": output, "usage": usage}
 
 
 def _anthropic_answer(step: Step, number: int, prompt: int) -> Request:
