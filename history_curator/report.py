@@ -1,4 +1,4 @@
-"""The report: one decision per entry, worked out when it is read; and the difference of two views."""
+"""The report: one decision per entry, worked out when it is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from history_curator.managers import Step
 from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
 
-__all__ = ["CurationReport", "Decision", "Step", "ViewDiff"]
+__all__ = ["CurationReport", "Decision", "Step"]
 
 _VOLATILE = {"recollection", "placeholder"}
 _UNCHANGED = "kept as it is"
@@ -55,31 +55,6 @@ class Decision:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class ViewDiff:
-    """The changes from one view of a conversation to a later one.
-
-    Attributes:
-        left: the later view's decisions about the entries that are gone, in order.
-        joined: positions in the record that are shown now and were not before.
-        changed: earlier and later decisions about entries that both views show differently.
-        tokens: the tokens of the entries that are gone, as the earlier view showed them.
-    """
-
-    left: tuple[Decision, ...]
-    joined: tuple[int, ...]
-    changed: tuple[tuple[Decision, Decision], ...]
-    tokens: int
-
-    def __str__(self) -> str:
-        if not self.left:
-            return f"Nothing left the view; {len(self.joined)} entries joined it."
-        head = f"{len(self.left)} entries left the view ({self.tokens:,} tokens):"
-        return "\n".join(
-            [head, *(f"  {each.index}, {each.role}: {each.reason}" for each in self.left)]
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -212,29 +187,6 @@ class CurationReport:
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the report as one JSON object, without the texts of the record."""
         return json.dumps(self.to_dict(texts=False), ensure_ascii=False, indent=indent, default=str)
-
-    def diff(self, previous: CurationReport) -> ViewDiff:
-        """Return what left, joined and changed since an earlier view of the same conversation."""
-        before, now = (
-            {
-                each.index: each
-                for each in report.decisions
-                if each.index is not None and each.position is not None
-            }
-            for report in (previous, self)
-        )
-        gone = before.keys() - now.keys()
-        both = [(old, now[index]) for index, old in before.items() if index in now]
-        return ViewDiff(
-            tuple(each for each in self.decisions if each.index in gone),
-            tuple(sorted(now.keys() - before.keys())),
-            tuple(
-                (old, new)
-                for old, new in both
-                if previous.view[old.position or 0] != self.view[new.position or 0]
-            ),
-            sum(before[index].tokens_after for index in gone),
-        )
 
     def explain(self) -> str:
         """Return a table for a terminal, one line per decision."""

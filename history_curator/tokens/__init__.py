@@ -18,24 +18,15 @@ from history_curator.tokens.estimate import (
     read_usage,
 )
 from history_curator.tokens.heuristic_counter import HeuristicCounter
-from history_curator.tokens.models import (
-    ImageFormula,
-    ModelFamily,
-    claude,
-    find_family,
-    gemini,
-    patches,
-    tiles,
-    window_margin,
-)
+from history_curator.tokens.models import ModelFamily, find_family, window_margin
 from history_curator.tokens.tiktoken_counter import TiktokenCounter
 from history_curator.tokens.truncate import Keep, cap_text, shorten, shorten_tokens
 
 __all__ = [
-    "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter", "ModelFamily", "TiktokenCounter",
-    "TokenCounter", "Usage", "UsageAnchor", "available_tokens", "cap_text", "claude",
-    "count_tokens", "entry_time", "find_family", "gemini", "get_counter", "parse_time", "patches",
-    "read_usage", "shorten", "shorten_tokens", "tiles", "window_margin",
+    "HeuristicCounter", "Keep", "MessageCounter", "ModelFamily", "TiktokenCounter", "TokenCounter",
+    "Usage", "UsageAnchor", "available_tokens", "cap_text", "count_tokens", "entry_time",
+    "find_family", "get_counter", "parse_time", "read_usage", "shorten", "shorten_tokens",
+    "window_margin",
 ]  # fmt: skip
 
 DEFAULT_ENCODING = "o200k_base"

@@ -14,7 +14,7 @@ from history_curator.tokens.estimate import read_usage
 from history_curator.tokens.models import (
     DEFAULT_IMAGE,
     MEDIA_TOKENS,
-    ImageFormula,
+    ImageSquares,
     count_media,
     image_detail,
 )
@@ -79,7 +79,7 @@ class MessageCounter:
         *,
         factor: float = 1.0,
         tool_factor: float = 1.0,
-        image: ImageFormula = DEFAULT_IMAGE,
+        image: ImageSquares = DEFAULT_IMAGE,
     ) -> None:
         for field, value in (("factor", factor), ("tool_factor", tool_factor)):
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
@@ -183,7 +183,7 @@ class MessageCounter:
         if part.tokens is not None:
             return part.tokens
         if part.kind == "image":
-            return self._image(part.width, part.height, detail=image_detail(raw))
+            return self._image.count(part.width, part.height, image_detail(raw))
         if part.kind == "other":
             return self.count(to_text(raw))
         return count_media(part.kind, raw, self.count)

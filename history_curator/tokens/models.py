@@ -7,69 +7,53 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-
-class ImageFormula(Protocol):
-    """Tokens of an image by its pixels; the worst case when they are unknown."""
-
-    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
-        """Return the tokens."""
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class tiles:  # noqa: N801 - reads as a function, is a class so that counters can be pickled
-    """OpenAI's 512-pixel tiles: fit into 2048², short side to 768, base + tokens per tile.
+class ImageSquares:
+    """Tokens of an image: a base, and so much for each square of so many pixels, up to a limit.
+
+    OpenAI's tiles are of an image that is first made to fit 2048², its short side 768.
 
     Examples:
-        >>> tiles(85, 170)(1024, 1024), tiles(85, 170)(1024, 1024, detail="low")
+        >>> tiles = ImageSquares(512, each=170, base=85, unknown=8, is_scaled=True)
+        >>> tiles.count(1024, 1024), tiles.count(1024, 1024, "low")
         (765, 85)
     """
 
-    base: int
-    tile: int
+    side: int
+    each: float = 1
+    base: int = 0
+    unknown: int = 4
+    """Squares of an image of unknown size."""
+    most: float = math.inf
+    is_scaled: bool = False
 
-    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
-        """Return the tokens."""
-        if detail == "low":
+    def count(self, width: int | None, height: int | None, detail: str | None = None) -> int:
+        """Return the tokens of an image of so many pixels."""
+        if detail == "low" and self.base:
             return self.base
-        if not width or not height:
-            return self.base + self.tile * 8
-        scale = min(1.0, 2048 / max(width, height))
-        scale *= min(1.0, 768 / (min(width, height) * scale))
-        return self.base + self.tile * _count_squares(width * scale, height * scale, 512)
+        squares: float = self.unknown
+        if width and height:
+            scale = min(1.0, 2048 / max(width, height)) if self.is_scaled else 1.0
+            scale *= min(1.0, 768 / (min(width, height) * scale)) if self.is_scaled else 1.0
+            across, down = round(width * scale, 6), round(height * scale, 6)
+            squares = math.ceil(across / self.side) * math.ceil(down / self.side)
+        return self.base + math.ceil(min(squares, self.most) * self.each)
 
 
-@dataclass(frozen=True, slots=True)
-class patches:  # noqa: N801 - see `tiles`
-    """OpenAI's 32-pixel patches, at most 1536 of them, times a factor of the model."""
-
-    factor: float
-    most: int = 1536
-
-    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
-        """Return the tokens."""
-        count = _count_squares(width, height, 32) if width and height else self.most
-        return math.ceil(min(count, self.most) * self.factor)
+def _tiles(base: int, each: int) -> ImageSquares:
+    return ImageSquares(512, each, base, unknown=8, is_scaled=True)
 
 
-def claude(width: int | None, height: int | None, *, detail: str | None = None) -> int:
-    """Return the tokens of an image with Claude: 28-pixel patches, at most about 1568."""
-    return min(1568, _count_squares(width, height, 28)) if width and height else 1568
+def _patches(each: float) -> ImageSquares:
+    return ImageSquares(32, each, unknown=1536, most=1536)
 
 
-def gemini(width: int | None, height: int | None, *, detail: str | None = None) -> int:
-    """Return the tokens of an image with Gemini: 258, or 258 per 768-pixel tile when larger."""
-    if not width or not height:
-        return 258 * 4
-    return 258 * (_count_squares(width, height, 768) if max(width, height) > 384 else 1)
-
-
-def _count_squares(width: float, height: float, side: int) -> int:
-    return math.ceil(round(width, 6) / side) * math.ceil(round(height, 6) / side)
-
-
-DEFAULT_IMAGE: ImageFormula = tiles(85, 170)
+DEFAULT_IMAGE = _tiles(85, 170)
+_CLAUDE_IMAGE = ImageSquares(28, unknown=1568, most=1568)
+_GEMINI_IMAGE = ImageSquares(768, 258)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +69,28 @@ class ModelFamily:
     encoding: str
     factor: float = 1.0
     tool_factor: float = 1.0
-    image: ImageFormula = DEFAULT_IMAGE
+    image: ImageSquares = DEFAULT_IMAGE
 
 
 _O200K = "o200k_base"
 # First match wins. Factors other than 1 are conservative: measured on mixed prose, code and JSON.
 FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily("gpt-oss", r"gpt-oss", "o200k_harmony", tool_factor=1.05),
-    ModelFamily("gpt-4o-mini", r"gpt-4o-mini", _O200K, 1.0, 1.05, tiles(2833, 5667)),
-    ModelFamily("gpt-4.1-mini", r"gpt-4\.1-mini", _O200K, 1.0, 1.05, patches(1.62)),
-    ModelFamily("gpt-4.1-nano", r"gpt-4\.1-nano", _O200K, 1.0, 1.05, patches(2.46)),
-    ModelFamily("gpt-5-mini", r"gpt-5[\d.]*-mini", _O200K, 1.0, 1.05, patches(1.62)),
-    ModelFamily("gpt-5-nano", r"gpt-5[\d.]*-nano", _O200K, 1.0, 1.05, patches(2.46)),
-    ModelFamily("gpt-5", r"gpt-5", _O200K, 1.0, 1.05, tiles(70, 140)),
+    ModelFamily("gpt-4o-mini", r"gpt-4o-mini", _O200K, 1.0, 1.05, _tiles(2833, 5667)),
+    ModelFamily("gpt-4.1-mini", r"gpt-4\.1-mini", _O200K, 1.0, 1.05, _patches(1.62)),
+    ModelFamily("gpt-4.1-nano", r"gpt-4\.1-nano", _O200K, 1.0, 1.05, _patches(2.46)),
+    ModelFamily("gpt-5-mini", r"gpt-5[\d.]*-mini", _O200K, 1.0, 1.05, _patches(1.62)),
+    ModelFamily("gpt-5-nano", r"gpt-5[\d.]*-nano", _O200K, 1.0, 1.05, _patches(2.46)),
+    ModelFamily("gpt-5", r"gpt-5", _O200K, 1.0, 1.05, _tiles(70, 140)),
     ModelFamily("gpt-4o", r"(?:chatgpt|gpt)-4(?:o|\.1|\.5)", _O200K, tool_factor=1.05),
-    ModelFamily("o4-mini", r"o4-mini", _O200K, 1.0, 1.05, patches(1.72)),
-    ModelFamily("o-series", r"o[134](?:$|-)", _O200K, 1.0, 1.05, tiles(75, 150)),
+    ModelFamily("o4-mini", r"o4-mini", _O200K, 1.0, 1.05, _patches(1.72)),
+    ModelFamily("o-series", r"o[134](?:$|-)", _O200K, 1.0, 1.05, _tiles(75, 150)),
     ModelFamily("gpt-4", r"gpt-(?:4|3\.?5)", "cl100k_base", tool_factor=1.05),
     ModelFamily("claude",  # up to Claude 4.6; later models have another tokenizer
                 r"claude-(?:instant|[0-4](?:[.-]|$)|(?:opus|sonnet|haiku)-"
-                r"(?:[0-3]|4(?:$|[.-][0-6](?!\d)|-2\d{3}|@)))", _O200K, 1.25, image=claude),
-    ModelFamily("claude-new", r"claude", _O200K, 1.6, image=claude),
-    ModelFamily("gemini", r"(?:gemini|gemma)", _O200K, 1.15, image=gemini),
+                r"(?:[0-3]|4(?:$|[.-][0-6](?!\d)|-2\d{3}|@)))", _O200K, 1.25, image=_CLAUDE_IMAGE),
+    ModelFamily("claude-new", r"claude", _O200K, 1.6, image=_CLAUDE_IMAGE),
+    ModelFamily("gemini", r"(?:gemini|gemma)", _O200K, 1.15, image=_GEMINI_IMAGE),
     ModelFamily("mistral", r"(?:open-)?(?:mi[sx]tral|codestral|ministral|pixtral|magistral)",
                 _O200K, 1.3),
     ModelFamily("llama", r"(?:meta-)?llama", _O200K, 1.2),

@@ -18,7 +18,7 @@ under until up upon with within without again already always ever instead later 
 NO_VERB = re.compile(
     rf"_*(?:{'|'.join(WORDS.split())}|(?!(?:embed|exceed|feed|need|seed)\b)[a-z]+ed)_*"
 )
-PUBLIC = {"HistoryCurated.of", "HistoryLimits.tuned", "UsageAnchor.after", "ViewDiff.needed"}
+PUBLIC = {"HistoryCurated.of", "HistoryLimits.tuned", "UsageAnchor.after"}
 """Methods that callers know; no other is let through."""
 
 

@@ -7,15 +7,7 @@ import pytest
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import (
-    TiktokenCounter,
-    claude,
-    count_tokens,
-    find_family,
-    gemini,
-    patches,
-    tiles,
-)
+from history_curator.tokens import TiktokenCounter, count_tokens, find_family
 from tests.support.messages import assistant, call, result, system, user
 
 USER, ASSISTANT = MessageRole.USER, MessageRole.ASSISTANT
@@ -151,30 +143,34 @@ class TestToolSchemas:
 
 class TestImages:
     @pytest.mark.parametrize(
-        ("formula", "size", "tokens"),
+        ("model", "size", "tokens"),
         [
-            (tiles(85, 170), (1024, 1024), 765),
-            (tiles(85, 170), (2048, 4096), 1105),
-            (tiles(85, 170), (300, 300), 255),
-            (tiles(70, 140), (512, 512), 210),
-            (tiles(2833, 5667), (512, 512), 8500),
-            (patches(1.0), (1024, 1024), 1024),
-            (patches(1.62), (1800, 2400), 2489),
-            (claude, (280, 280), 100),
-            (claude, (4000, 4000), 1568),
-            (gemini, (384, 384), 258),
-            (gemini, (1536, 768), 516),
+            ("gpt-4o", (1024, 1024), 765),
+            ("gpt-4o", (2048, 4096), 1105),
+            ("gpt-4o", (300, 300), 255),
+            ("gpt-5", (512, 512), 210),
+            ("gpt-4o-mini", (512, 512), 8500),
+            ("gpt-5-mini", (1800, 2400), 2489),
+            ("claude-sonnet-4-5", (280, 280), 100),
+            ("claude-sonnet-4-5", (4000, 4000), 1568),
+            ("gemini-2.5-pro", (384, 384), 258),
+            ("gemini-2.5-pro", (1536, 768), 516),
         ],
     )
-    def test_an_image_costs_what_its_formula_says(
-        self, formula: tiles, size: tuple[int, int], tokens: int
+    def test_an_image_costs_what_its_model_takes(
+        self, model: str, size: tuple[int, int], tokens: int
     ) -> None:
-        assert formula(*size) == tokens
+        family = find_family(model)
+        assert family is not None
+        assert family.image.count(*size) == tokens
 
-    @pytest.mark.parametrize("formula", [tiles(85, 170), patches(1.0), claude])
-    def test_an_unknown_size_costs_the_most(self, formula: tiles) -> None:
+    @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5-mini", "claude-sonnet-4-5"])
+    def test_an_image_of_unknown_size_costs_the_most(self, model: str) -> None:
+        family = find_family(model)
+        assert family is not None
         sizes = [(100, 100), (1024, 1024), (768, 2048), (5000, 5000)]
-        assert formula(None, None) >= max(formula(*size) for size in sizes)
+        most = max(family.image.count(*size) for size in sizes)
+        assert family.image.count(None, None) >= most
 
 
 class TestFamilies:
