@@ -27,97 +27,81 @@ if TYPE_CHECKING:
     from history_curator.tokens.estimate import UsageAnchor
 
 __all__ = [
-    "OPTIONS",
-    "CuratorConfig",
-    "CuratorOptions",
-    "Option",
-    "RetentionConfig",
-    "SharedOptions",
-]
+    "OPTIONS", "CuratorConfig", "CuratorOptions", "Option", "RetentionConfig", "SharedOptions",
+]  # fmt: skip
 
 MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
 
-Check = Callable[[Any], str | None]
-"""Returns what a value should be; None when it is that already."""
-
-
-def _whole_number(least: int, *, none: bool = True) -> Check:
-    def check(value: Any) -> str | None:
-        if value is None and none:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            return f"a whole number, at least {least}" + (", or None" if none else "")
-        return f"a whole number, at most {MOST}" if value > MOST else None
-
-    return check
-
-
-def _one_of(*words: object) -> Check:
-    def check(value: Any) -> str | None:
-        if any(value is word or (isinstance(value, str) and value == word) for word in words):
-            return None
-        return " or ".join(", ".join(map(repr, words)).rsplit(", ", 1))
-
-    return check
-
-
-def _number(least: float, most: float, wanted: str) -> Check:
-    def check(value: Any) -> str | None:
-        fits = isinstance(value, (int, float)) and least <= value <= most
-        return None if fits or value is None else f"{wanted}, or None"
-
-    return check
-
-
-def _check_retrieve(value: Any) -> str | None:
-    is_share = isinstance(value, float) and 0.0 < value <= 0.9
-    is_word = isinstance(value, bool) or (isinstance(value, str) and value == "auto")
-    return None if is_share or is_word else "'auto', True, False or a share of at most 0.9"
-
-
-def _check_hashable(value: Any) -> str | None:
-    try:
-        hash(value)
-    except TypeError:
-        return "something hashable, such as the id of the thread"
-    return None
-
-
-def _check_tool(value: Any) -> str | None:
-    if not isinstance(value, (bool, str)):
-        return "True, False, or a name for the tool"
-    recall_tool_name(value)  # raises an error of its own for a name no provider takes
-    return None
-
 
 class Option(NamedTuple):
-    """The default of an option, and the check of its values."""
+    """The default of an option, whether a value fits, and what it should be, in words."""
 
     default: Any
-    check: Check = lambda _: None
+    wanted: str = ""
+    fits: Callable[[Any], bool] = lambda _: True
 
 
-_SWITCH = _one_of(True, False)
+def _whole_number(default: int | None, least: int) -> Option:
+    wanted = f"a whole number, at least {least}, at most {MOST:,}"
+
+    def fits(value: Any) -> bool:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return (value is None and default is None) or (is_whole and least <= value <= MOST)
+
+    return Option(default, wanted if default is not None else f"{wanted}, or None", fits)
+
+
+def _number(wanted: str, least: float, most: float) -> Option:
+    def fits(value: Any) -> bool:
+        return value is None or (isinstance(value, (int, float)) and least <= value <= most)
+
+    return Option(None, f"{wanted}, or None", fits)
+
+
+def _one_of(default: object, *words: object) -> Option:
+    def fits(value: Any) -> bool:
+        return any(value is word or (isinstance(value, str) and value == word) for word in words)
+
+    return Option(default, " or ".join(", ".join(map(repr, words)).rsplit(", ", 1)), fits)
+
+
+def _fits_retrieve(value: Any) -> bool:
+    is_share = isinstance(value, float) and 0.0 < value <= 0.9
+    return is_share or isinstance(value, bool) or (isinstance(value, str) and value == "auto")
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        return hash(value) is not None
+    except TypeError:
+        return False
+
+
+def _fits_tool(value: Any) -> bool:
+    # For a name that no provider takes this raises an error of its own.
+    return isinstance(value, (bool, str)) and bool(recall_tool_name(value))
+
+
 OPTIONS: Mapping[str, Option] = {
-    "max_tokens": Option(None, _whole_number(1)),
+    "max_tokens": _whole_number(None, 1),
     "name": Option("history"),
     "counter": Option("o200k_base"),
     "provider": Option("core"),
-    "compact_to": Option(None, _number(1e-9, 1.0, "above 0, at most 1")),
-    "recap": Option(True, _SWITCH),
-    "retrieve": Option(False, _check_retrieve),
+    "compact_to": _number("above 0, at most 1", 1e-9, 1.0),
+    "recap": _one_of(True, True, False),
+    "retrieve": Option(False, "'auto', True, False or a share of at most 0.9", _fits_retrieve),
     "calibration": Option(None),
-    "cache_bytes": Option(256 * 2**20, _whole_number(0, none=False)),
-    "reasoning": Option(None, _one_of("strip", "keep", "refuse", None)),
-    "recall_tool": Option(False, _check_tool),
-    "mode": Option("enforce", _one_of("enforce", "shadow")),
+    "cache_bytes": _whole_number(256 * 2**20, 0),
+    "reasoning": _one_of(None, "strip", "keep", "refuse", None),
+    "recall_tool": Option(False, "True, False, or a name for the tool", _fits_tool),
+    "mode": _one_of("enforce", "enforce", "shadow"),
     "bus": Option(None),
-    "preserve_last_n": Option(None, _whole_number(0)),
-    "reserve": Option(0, _whole_number(0, none=False)),
-    "tail": Option(None, _one_of("request", "history", None)),
-    "idle": Option(None, _number(0, MOST, "a number of seconds, at least 0")),
-    "key": Option(None, _check_hashable),
+    "preserve_last_n": _whole_number(None, 0),
+    "reserve": _whole_number(0, 0),
+    "tail": _one_of(None, "request", "history", None),
+    "idle": _number("a number of seconds, at least 0", 0, MOST),
+    "key": Option(None, "something hashable, such as the id of the thread", _has_hash),
 }
 """Every option by name; `Curator` says what it means."""
 
@@ -152,10 +136,9 @@ def check_options(given: Mapping[str, Any], **called: str) -> None:
     `called` gives the caller's own names of options, by their names here.
     """
     for name, value in given.items():
-        wanted = OPTIONS[name].check(value) if name in OPTIONS else None
-        if wanted is not None:
+        if name in OPTIONS and not OPTIONS[name].fits(value):
             problem = f"{called.get(name, name)} is {show_value(value)}"
-            raise ConfigurationError(f"{problem}. Fix: {wanted}.")
+            raise ConfigurationError(f"{problem}. Fix: {OPTIONS[name].wanted}.")
 
 
 def check_names(
@@ -331,9 +314,8 @@ class CuratorFields(BaseModel):
     @classmethod
     def _check_declared(cls, value: Any, info: ValidationInfo) -> Any:
         name = info.field_name or ""
-        wanted = OPTIONS[name].check(value) if name in CuratorFields.model_fields else None
-        if wanted is not None:
-            raise ValueError(f"should be {wanted}")
+        if name in CuratorFields.model_fields and not OPTIONS[name].fits(value):
+            raise ValueError(f"should be {OPTIONS[name].wanted}")
         return value
 
 
