@@ -47,14 +47,7 @@ _OWNERS = re.compile(r"(?:[\w-]+[/:])*(?:[a-z]{2,6}\.)?(?:(?:anthropic|openai|go
 
 
 def find_cache_rules(model: str | None) -> CacheRules | None:
-    """Return the rules for a model or a provider; None for a name that is not known.
-
-    Examples:
-        >>> find_cache_rules("us.anthropic.claude-opus-4-6-v1").minimum
-        4096
-        >>> find_cache_rules("my-own-model") is None
-        True
-    """
+    """Return the rules for a model or a provider; None for a name that is not known."""
     name = _OWNERS.sub("", (model or "").lower()[:200], count=1)
     return next((rules for pattern, rules in _RULES if re.match(pattern, name)), None)
 
@@ -84,12 +77,6 @@ class CachePlan:
         key: the same for all requests of one conversation; for ``prompt_cache_key``.
         entries: how many entries the view has; `lead` of them are the system prompt in front.
         limit: how many breakpoints the provider takes in one request.
-
-    Examples:
-        >>> view = [ConversationEntry(MessageRole.USER, "hi")]
-        >>> plan = plan_cache(view, [5_000], prefix_entries=1, model="anthropic")
-        >>> [(each.place, each.after) for each in plan.breakpoints]
-        [('prefix', 1)]
     """
 
     places: tuple[Breakpoint, ...]
@@ -180,12 +167,7 @@ def _count_lead(entries: Sequence[ConversationEntry]) -> int:
 
 
 def cache_control(ttl: float) -> dict[str, str]:
-    """Return Anthropic's mark for a ttl: the five minutes it takes when none is named, or an hour.
-
-    Examples:
-        >>> cache_control(300), cache_control(3600)
-        ({'type': 'ephemeral'}, {'type': 'ephemeral', 'ttl': '1h'})
-    """
+    """Return Anthropic's mark for a ttl: the five minutes it takes when none is named, or an hour."""
     return {"type": "ephemeral", "ttl": "1h"} if ttl >= _HOUR else {"type": "ephemeral"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 __all__ = [
@@ -44,6 +43,15 @@ def without_text(error: BaseException) -> str:
 class HistoryCuratorError(Exception):
     """Base of every error raised by History Curator."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy_error, (type(self), self.args, self.__dict__)
+
+
+def _copy_error(kind: type[HistoryCuratorError], args: Any, fields: Any) -> HistoryCuratorError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
 
 class ConfigurationError(HistoryCuratorError, ValueError):
     """A curator, manager or profile was set up with values that cannot work."""
@@ -69,10 +77,6 @@ class ConversionError(HistoryCuratorError, ValueError):
         where += f".{field}" if field else ""
         super().__init__(f"{where}: {problem}" + (f" Fix: {fix}" if fix else ""))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        build = partial(ConversionError, index=self.index, field=self.field, fix=self.fix)
-        return (build, (self.problem,))
-
 
 class HistoryValidationError(HistoryCuratorError, ValueError):
     """A conversation history handed in at the boundary breaks a critical rule.
@@ -87,10 +91,6 @@ class HistoryValidationError(HistoryCuratorError, ValueError):
     ) -> None:
         self.field, self.message, self.value, self.error_type = field, message, value, error_type
         super().__init__(f"{field}: {message}" + ("" if value is None else f" (got {value!r})"))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        args = (self.field, self.message, self.value, self.error_type)
-        return (HistoryValidationError, args)
 
 
 class BudgetUnsatisfiableError(HistoryCuratorError):
@@ -124,7 +124,3 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
             "Fix: raise max_tokens, lower reserve, send fewer tool schemas, "
             "or shorten the messages named above."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        args = (self.needed, self.max_tokens, self.irreducible, self.overhead)
-        return (BudgetUnsatisfiableError, args)
