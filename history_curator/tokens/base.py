@@ -13,7 +13,6 @@ from history_curator.errors import ConfigurationError
 from history_curator.tokens.estimate import read_usage
 from history_curator.tokens.models import (
     DEFAULT_IMAGE,
-    MEDIA_TOKENS,
     ImageSquares,
     count_media,
     image_detail,
@@ -25,7 +24,6 @@ _MESSAGE, _NAME, _CALL = 4, 1, 3
 _LONG_ID = 64
 # Characters of encrypted thinking a token, as measured against what providers reported, rounded down.
 _OPENAI_CHARS, _CLAUDE_CHARS = 12, 5
-_COUNTED_FIELDS = frozenset(("refusal", "annotations", "audio"))
 
 Count = Callable[[str], int]
 
@@ -127,14 +125,10 @@ class MessageCounter:
         calls = 0
         for call in entry.tool_calls or ():
             calls += _CALL + count(call.name) + count(call.arguments)
-            calls += sum(map(count, _long_texts({"id": call.id}, call.extra)))
-        total += calls * self.tool_factor
-        if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
-            total += count(entry.tool_call_id)
+            calls += self._count_id(call.id)
+        total += calls * self.tool_factor + self._count_id(entry.tool_call_id)
         if entry.reasoning:
             total += self._count_reasoning(entry)
-        if entry.source.__class__ is dict and not _COUNTED_FIELDS.isdisjoint(entry.source):
-            total += self._count_other_fields(entry)
         return math.ceil(total * self.factor) + sum(map(self._count_part, entry.parts or ()))
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
@@ -161,32 +155,20 @@ class MessageCounter:
             opaque = usage.reasoning / self.factor
         return readable + math.ceil(opaque)
 
-    def _count_other_fields(self, entry: ConversationEntry) -> int:
-        source, texts = entry.source, []
-        refusal, audio, notes = map(source.get, ("refusal", "audio", "annotations"))
-        if isinstance(refusal, str) and refusal != entry.root.content:
-            texts.append(refusal)
-        if notes and isinstance(notes, (list, tuple)):
-            texts.append(to_text(notes))
-        total = 0
-        if isinstance(audio, Mapping):
-            spoken = audio.get("transcript")
-            texts.append(to_text(spoken))
-            total = 0 if spoken else MEDIA_TOKENS["audio"]
-        return total + sum(map(self._count_once, texts))
-
     def _count_part(self, part: ContentPart) -> int:
-        raw = part.raw
         if part.kind == "text":
-            annotations = raw.get("annotations") if isinstance(raw, Mapping) else None
-            return self.count(to_text(annotations)) if annotations else 0
+            return 0  # it is in the entry's text
         if part.tokens is not None:
             return part.tokens
         if part.kind == "image":
-            return self._image.count(part.width, part.height, image_detail(raw))
+            return self._image.count(part.width, part.height, image_detail(part.raw))
         if part.kind == "other":
-            return self.count(to_text(raw))
-        return count_media(part.kind, raw, self.count)
+            return self.count(to_text(part.raw))
+        return count_media(part.kind, part.raw, self.count)
+
+    def _count_id(self, call_id: str | None) -> int:
+        is_long = call_id is not None and len(call_id) > _LONG_ID
+        return self._count_once(call_id or "") if is_long else 0
 
     def _count_once(self, text: str) -> int:
         key = _digest(text)
@@ -228,31 +210,14 @@ def to_text(raw: Any) -> str:
         return raw or ""
     try:
         return _to_json(raw)
-    except (TypeError, ValueError, RecursionError):  # odd keys, a cycle, or too deep for JSON
-        texts, stack, seen = list[str](), [raw], set[int]()
-    while stack:
-        value = stack.pop()
-        if not isinstance(value, (Mapping, list, tuple)):
-            texts.append(str(value))
-        elif id(value) not in seen:
-            seen.add(id(value))
-            stack += value
-            stack += value.values() if isinstance(value, Mapping) else ()
-    return "\n".join(texts)
+    except (TypeError, ValueError):  # odd keys, or a cycle
+        return repr(raw)
 
 
 def _digest(text: str) -> str | bytes:
     if len(text) <= 64:
         return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _long_texts(fields: dict[str, Any], extra: Mapping[str, Any] | None) -> list[str]:
-    """Return the long texts that a call carries beside its name and arguments."""
-    if extra is not None:
-        fields = {**fields, **(extra.get("chat") or {}), **(extra.get("responses") or {})}
-        fields.update(fields.pop("body", None) or {})
-    return [text for text in map(to_text, fields.values()) if len(text) > _LONG_ID]
 
 
 _FUNCTION, _PROPERTIES, _PROPERTY, _ENUM, _ENUM_ITEM, _TOOLS_END = 7, 3, 3, -3, 3, 12
