@@ -108,13 +108,15 @@ def _build_curator(
     return Curator(max_tokens=max_tokens, **options)
 
 
-def _build_policies(names: Sequence[str], max_tokens: int, *options: str | None) -> dict[str, Any]:
+def _build_policies(
+    names: Sequence[str], max_tokens: int, provider: str | None, counter: str | None
+) -> dict[str, Any]:
     """Return policies by name; ``NAME=config.yaml`` is a curator of one's own."""
     policies: dict[str, Any] = {}
     for label, _, path in (name.partition("=") for name in names):
         if path and not label:
             raise typer.BadParameter(f"'={path}' has no name. Write NAME={path}.")
-        own = _build_curator(max_tokens, *options, config=Path(path)) if path else label
+        own = _build_curator(max_tokens, provider, counter, Path(path)) if path else label
         policies[label] = own
     return policies
 
