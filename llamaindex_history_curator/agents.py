@@ -6,6 +6,7 @@ has done so far, which reaches the memory only when the run ends.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -27,7 +28,6 @@ from history_curator.errors import ConfigurationError
 from history_curator.record.recall import RecallRequest
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory
-from llamaindex_history_curator.messages import copy_value
 from llamaindex_history_curator.models import CURATOR_OPTIONS, FIXES
 from llamaindex_history_curator.tools_and_events import (
     read_react_steps,
@@ -225,7 +225,7 @@ async def _show_state(ctx: Any, messages: list[ChatMessage]) -> list[ChatMessage
     for place in reversed(range(len(out))):
         texts = _texts_of(out[place]) if out[place].role.value == "user" else []
         if texts and stated != asked and "\n".join(block.text for block in texts) == asked:
-            out[place] = copy_value(out[place])
+            out[place] = copy.deepcopy(out[place])
             _texts_of(out[place])[-1].text = stated
             break
     return out

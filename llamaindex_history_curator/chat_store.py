@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import threading
 import warnings
@@ -30,7 +31,7 @@ from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from llamaindex_history_curator.messages import FORMAT, copy_value
+from llamaindex_history_curator.messages import FORMAT
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 R = TypeVar("R")
@@ -68,7 +69,7 @@ def can_edit(store: ChatStore) -> bool:
 
 def hand_out(message: ChatMessage) -> ChatMessage:
     """Return a copy of a stored message, as it was before it was stored."""
-    return copy_value(_without_id(message))
+    return copy.deepcopy(_without_id(message))
 
 
 def _with_id(message: ChatMessage) -> ChatMessage:

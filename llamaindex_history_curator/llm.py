@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from history_curator.config import check_names
-from history_curator.curator import Curation, Curator
+from history_curator.curator import Curation
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.integrations import RETRIES, CuratedModelCall, note_accepted
 from history_curator.run_steps import Call, Steps, run_async, run_sync
@@ -53,27 +54,6 @@ Model = TypeVar("Model", bound=BaseModel)
 Chunk = TypeVar("Chunk")
 
 _TOOLS = "history_curator_tools"
-
-
-class View(list[ChatMessage]):
-    """The messages of one request, and the curation they come from."""
-
-    __slots__ = ("_curator", "_model", "curation")
-
-    def __init__(
-        self, messages: Sequence[ChatMessage], curation: Curation, curator: Curator, model: str
-    ) -> None:
-        super().__init__(messages)
-        self.curation = curation
-        self._curator, self._model = curator, model
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return list, (list(self),)  # a copy is messages, not a view
-
-    def observe(self, answer: Any) -> None:
-        """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
-        self.curation.observe(answer)
-        note_accepted(self._curator, self._model, answer)
 
 
 class CuratedLLM(FunctionCallingLLM):
@@ -145,20 +125,21 @@ class CuratedLLM(FunctionCallingLLM):
     @span
     def curate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
-    ) -> View:
-        """Return the view of the messages one call would send."""
-        options = self._curate_options(tools)
+    ) -> Curation:
+        """Return the curation of one call: its messages are what would be sent."""
+        options = {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
         return self._write_view(self.curator.curate(list(messages), **options))
 
-    def _curate_options(self, tools: Sequence[Any] | None) -> dict[str, Any]:
-        return {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
-
-    def _write_view(self, curation: Curation) -> View:
-        model = self.llm.metadata.model_name
+    def _write_view(self, curation: Curation) -> Curation:
+        """Return a curation with its messages as the LLM's adapter takes them."""
         write = None if self.curator.mode == "shadow" else self._adapter
-        marks = self.mark_cache and takes_cache_points(self.llm) and (model or True)
+        marks = self.mark_cache and takes_cache_points(self.llm) and (self._model or True)
         messages = finish_view(curation, curation.messages, self._place, write, marks)
-        return View(self._write(messages), curation, self.curator, model)
+        return replace(curation, messages=self._write(messages))
+
+    @property
+    def _model(self) -> str:
+        return self.llm.metadata.model_name
 
     # One request: curated, sent, and sent again with a smaller view when it is refused.
 
@@ -166,24 +147,21 @@ class CuratedLLM(FunctionCallingLLM):
         self,
         messages: Sequence[ChatMessage],
         tools: Sequence[Any] | None,
-        ask: Callable[[View], Any],
-        aask: Callable[[View], Any],
-    ) -> Steps[tuple[View, Any]]:
-        views: list[View] = []
-        given, options = self._read(messages), self._curate_options(tools)
+        ask: Callable[..., Any],
+        aask: Callable[..., Any],
+    ) -> Steps[tuple[Curation, Any]]:
+        curations: list[Curation] = []
+        given = self._read(messages)
+        options = {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
         transcript = Transcript.read(given)
         if transcript is not None:
-            given, options = (
-                transcript.messages,
-                {**options, "tail": "history", "reserve": FRAME_TOKENS},
-            )
+            given = transcript.messages
+            options |= {"tail": "history", "reserve": FRAME_TOKENS}
 
         def send(curation: Curation) -> Call:
-            view = self._write_view(curation)
-            if transcript is not None:
-                view[:] = transcript.write(view)
-            views.append(view)
-            return Call(ask, aask, (view,))
+            curations.append(self._write_view(curation))
+            view = curations[-1].messages
+            return Call(ask, aask, (transcript.write(view) if transcript else view,))
 
         def call() -> Steps[Any]:
             return CuratedModelCall(
@@ -193,7 +171,7 @@ class CuratedLLM(FunctionCallingLLM):
                 send,
                 retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
                 usage=lambda _: None,  # every answer is observed, not only surprises
-                model=self.llm.metadata.model_name,
+                model=self._model,
             ).body()
 
         try:
@@ -203,27 +181,27 @@ class CuratedLLM(FunctionCallingLLM):
                 raise
             given = shorten_context(given, error.needed - error.max_tokens, self.curator.counter)
             answer = yield from call()
-        return views[-1], answer
+        return curations[-1], answer
 
     def _answer(
         self, method: str, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
     ) -> Steps[ChatResponse]:
         ask, aask, tools = self._bind(method, kwargs)
-        view, answer = yield from self._send(messages, tools, ask, aask)
-        view.observe(answer)
+        curation, answer = yield from self._send(messages, tools, ask, aask)
+        curation.observe(answer)
         return answer  # type: ignore[no-any-return]
 
     def _open_stream(
         self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
-    ) -> Steps[tuple[View, Any]]:
-        """Return a view and its stream, once the first chunk is there: a refusal comes instead."""
+    ) -> Steps[tuple[Curation, Any]]:
+        """Return a curation and its stream, once a chunk is there: a refusal comes instead of it."""
         ask, aask, tools = self._bind("stream_chat", kwargs)
 
-        def start(view: View) -> Any:
+        def start(view: Any) -> Any:
             chunks = iter(ask(view))
             return chain(list(islice(chunks, 1)), chunks)
 
-        async def astart(view: View) -> Any:
+        async def astart(view: Any) -> Any:
             chunks = aiter(await aask(view))
             try:
                 return _prepend(await anext(chunks), chunks)
@@ -238,13 +216,13 @@ class CuratedLLM(FunctionCallingLLM):
         if tools is None:
             ask, aask = getattr(self.llm, method), getattr(self.llm, f"a{method}")
             return partial(ask, **kwargs), partial(aask, **kwargs), kwargs.get("tools")
-        llm = self._calling_llm
-        ask, aask = getattr(llm, f"{method}_with_tools"), getattr(llm, f"a{method}_with_tools")
-
-        def give(ask: Callable[..., Any], view: View) -> Any:
-            return ask(tools, chat_history=view, **kwargs)
-
-        return partial(give, ask), partial(give, aask), tools
+        names = (f"{method}_with_tools", f"a{method}_with_tools")
+        ask, aask = (getattr(self._calling_llm, name) for name in names)
+        return (
+            lambda view: ask(tools, chat_history=view, **kwargs),
+            lambda view: aask(tools, chat_history=view, **kwargs),
+            tools,
+        )
 
     @span
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
@@ -258,40 +236,54 @@ class CuratedLLM(FunctionCallingLLM):
 
     @span
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        """Chat from a curated view."""
-        return _observe_stream(*run_sync(self._open_stream(messages, kwargs)))
+        """Chat from a curated view, and take the usage of a stream that is read to its end."""
+        curation, chunks = run_sync(self._open_stream(messages, kwargs))
+
+        def gen() -> ChatResponseGen:
+            usage = None
+            for chunk in chunks:
+                usage = read_usage(chunk) or usage
+                yield chunk
+            self._observe(curation, usage)
+
+        return gen()
 
     @span
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        """Chat from a curated view."""
-        return _aobserve_stream(*await run_async(self._open_stream(messages, kwargs)))
+        """Chat from a curated view; see `stream_chat`."""
+        curation, chunks = await run_async(self._open_stream(messages, kwargs))
 
-    def _prepare_chat_with_tools(  # noqa: PLR0917 - the signature of the base class
+        async def gen() -> ChatResponseAsyncGen:
+            usage = None
+            async for chunk in chunks:
+                usage = read_usage(chunk) or usage
+                yield chunk
+            self._observe(curation, usage)
+
+        return gen()
+
+    def _observe(self, curation: Curation, usage: Any) -> None:
+        curation.observe(usage)
+        note_accepted(self.curator, self._model, usage)
+
+    def _prepare_chat_with_tools(
         self,
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
         # For the four methods above: the wrapped LLM is asked its own way, with tools. Older
         # adapters do not take all options, so only those that were set are passed on.
-        options = {
-            "verbose": verbose,
-            "allow_parallel_tool_calls": allow_parallel_tool_calls,
-            "tool_required": tool_required,
-        }
         messages = list(chat_history or ())
         if isinstance(user_msg, str):
             user_msg = ChatMessage(role="user", content=user_msg)
         if user_msg is not None:
             messages.append(user_msg)
-        given = {name: value for name, value in options.items() if value}
-        return {"messages": messages, _TOOLS: tools, **given, **kwargs}
+        given = {name: value for name, value in kwargs.items() if value is not False}
+        return {"messages": messages, _TOOLS: tools, **given}
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
@@ -318,14 +310,12 @@ class CuratedLLM(FunctionCallingLLM):
         options = {"llm_kwargs": arguments.pop("llm_kwargs", None)}
         messages = list(prompt.format_messages(llm=self.llm, **arguments))
         function = {"name": output_cls.__name__, "parameters": output_cls.model_json_schema()}
-        schema = {"type": "function", "function": function}
-
-        def give(ask: Callable[..., Any], view: View) -> Any:
-            return ask(output_cls, ReadyPrompt(view), **options)  # type: ignore[call-arg]
-
         ask, aask = self.llm.structured_predict, self.llm.astructured_predict
         _, answer = yield from self._send(
-            messages, [schema], partial(give, ask), partial(give, aask)
+            messages,
+            [{"type": "function", "function": function}],
+            lambda view: ask(output_cls, ReadyPrompt(view), **options),  # type: ignore[call-arg]
+            lambda view: aask(output_cls, ReadyPrompt(view), **options),  # type: ignore[call-arg]
         )
         return answer
 
@@ -373,23 +363,6 @@ class CuratedLLM(FunctionCallingLLM):
         return f"CuratedLLM({self.llm.class_name()})"
 
     __str__ = __repr__
-
-
-def _observe_stream(view: View, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
-    """Pass chunks on, and take the last report of a stream that was read to its end."""
-    usage = None
-    for chunk in chunks:
-        usage = read_usage(chunk) or usage
-        yield chunk
-    view.observe(usage)
-
-
-async def _aobserve_stream(view: View, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
-    usage = None
-    async for chunk in chunks:
-        usage = read_usage(chunk) or usage
-        yield chunk
-    view.observe(usage)
 
 
 async def _prepend(first: Chunk, rest: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:

@@ -42,7 +42,7 @@ from llamaindex_history_curator.models import (
     make_curator,
     takes_cache_points,
 )
-from llamaindex_history_curator.tools_and_events import finish_view, publish, span
+from llamaindex_history_curator.tools_and_events import finish_view, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
 _DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
@@ -213,29 +213,21 @@ class CuratedMemory(RecordMemory):
             return []
         options = {"reserve": reserve, "tail": "history", "query": question, "format": FORMAT}
         options["key"] = self.chat_store_key
+        curate, is_degraded = (curator.curate, curator.acurate), False
         try:
-            curation: Curation = yield Call(curator.curate, curator.acurate, (messages,), options)
+            curation: Curation = yield Call(*curate, (messages,), options)
         except BudgetUnsatisfiableError as error:
-            return self._degrade(messages, error)
+            # The smallest view there is: the provider's refusal says more than an error of ours.
+            logger.warning("%s: only the latest turn is returned. %s", self, error)
+            options, is_degraded = {**options, "max_tokens": error.needed}, True
+            curation = yield Call(*curate, (messages,), options)
         write = None if curator.mode == "shadow" else self._write
         view = list(map(hand_out, curation.messages))
         is_shorter = len(view) < len(messages)
         self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else None
-        return finish_view(curation, view, "memory", write, self.mark_cache)
-
-    def _degrade(
-        self, messages: list[ChatMessage], error: BudgetUnsatisfiableError
-    ) -> list[ChatMessage]:
-        """Return the latest turn: the provider's refusal says more than an error of ours."""
-        logger.warning("%s: only the latest turn is returned. %s", self, error)
-        roles = [message.role.value for message in messages]
-        start = max((place for place, role in enumerate(roles) if role == "user"), default=-1)
-        system = [one for one in messages[:start] if one.role.value == "system"]
-        turn = [*system, *messages[start:]]
-        unlimited = Curator(counter=self.curator.counter, provider=self.curator.profile)
-        curation = unlimited.curate(turn, tail="history", format=FORMAT)
-        publish(curation, "memory", degraded=True)
-        return list(map(hand_out, curation.messages))
+        return finish_view(
+            curation, view, "memory", write, self.mark_cache, is_degraded=is_degraded
+        )
 
     # Saving and restoring.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from llama_index.core.base.llms.types import (
     CachePoint,
@@ -29,9 +30,8 @@ from history_curator.entries import (
     decode_value,
     encode_value,
 )
-from history_curator.errors import ConversionError, name_value
+from history_curator.errors import ConversionError
 from history_curator.formats import (
-    MAX_DEPTH,
     arguments_text,
     freeze,
     image_size,
@@ -39,23 +39,19 @@ from history_curator.formats import (
     parse_object,
 )
 from history_curator.formats.blocks import Slots, restore_order
-from history_curator.formats.json_text import too_deep
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
 RESULT_ID_KEYS = ("tool_call_id", "call_id")
 CALL_KEYS = ("tool_calls", "function_call")
-_ID_KEYS = ("call_id", "tool_call_id", "tool_id", "toolUseId", "id")
-_NAME_KEYS = ("name", "tool_name")
+_ID_KEYS = ("call_id", "tool_id", "toolUseId", "id")
 _ARGUMENT_KEYS = ("arguments", "args", "input", "tool_kwargs")
 _PART_KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _IMAGE_HEADER_BYTES = 1 << 16
 _TEXTS = frozenset((str,))
-_SHARED = frozenset((str, bytes, int, float, bool, type(None), LlamaRole))
 _BLOCKS: dict[str, type[Any]] = {
     kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
 }
-_V = TypeVar("_V")
 
 
 class LlamaIndexFormat:
@@ -63,8 +59,8 @@ class LlamaIndexFormat:
 
     Reading never changes a message. An untouched entry is written as the message it was read from;
     an edited one as a copy in which every block, field and keyword that was not edited survives.
-    A tool call encoded both as a block and in ``additional_kwargs`` is one call; where calls are
-    edited they are written as blocks alone. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view
+    A call encoded both as a block and in ``additional_kwargs`` is one call, and is written as a block
+    alone where calls are edited. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view
     holds it.
 
     Examples:
@@ -89,14 +85,7 @@ class LlamaIndexFormat:
                 index=index,
                 fix='pass llama_index.core.llms.ChatMessage(role="user", content=…).',
             )
-        role = ROLES.get(message.role)
-        if role is None:
-            raise ConversionError(
-                f"unknown role: {name_value(message.role)}.",
-                index=index,
-                field="role",
-                fix=f"use one of {', '.join(known.value for known in ROLES)}.",
-            )
+        role = ROLES[message.role]
         calls = read_calls(message) if role is MessageRole.ASSISTANT else ()
         slots = _read_slots(message, calls)
         found = tuple(each for kind, each in slots if kind == "part")
@@ -145,7 +134,7 @@ class LlamaIndexFormat:
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of one message that shares nothing that can be edited with it."""
-        return copy_value(message) if isinstance(message, ChatMessage) else message
+        return copy.deepcopy(message)
 
 
 FORMAT = LlamaIndexFormat()
@@ -215,8 +204,7 @@ def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     """Return the calls of a message: its blocks, or what ``additional_kwargs`` hold without them."""
     keywords, blocks = message.additional_kwargs, message.blocks
     # Gemini keeps one thought signature per block, by position.
-    listed = keywords.get("thought_signatures")
-    signatures = [*(listed if isinstance(listed, list) else ()), *[None] * len(blocks)]
+    signatures = [*keywords.get("thought_signatures", ()), *[None] * len(blocks)]
     calls = [
         _read_call(block.tool_call_id, block.tool_name, block.tool_kwargs, block, signature)
         for block, signature in zip(blocks, signatures, strict=False)
@@ -229,27 +217,22 @@ def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
 
 
 def _read_call(
-    call_id: str | None, name: str, arguments: Any, block: Any, signature: Any
+    call_id: str | None, name: str, arguments: Any, block: Any = None, signature: Any = None
 ) -> ToolCall:
-    extra = {"block": block} if block is not None else {}
-    if signature:
-        extra["thought_signature"] = signature
     # Gemini has no ids: its adapter answers a call by the name of the function.
-    return ToolCall(str(call_id or name or ""), str(name or ""), arguments_text(arguments), extra)
+    extra = {"block": block, "thought_signature": signature}
+    return ToolCall(call_id or name, name, arguments_text(arguments), extra)
 
 
 def _read_wire(wire: Any) -> ToolCall:
     """Read a call as an adapter keeps it: a mapping, or an object of its SDK."""
-    function = _get(wire, ("function",)) or wire
-    name, arguments = _get(function, _NAME_KEYS), _get(function, _ARGUMENT_KEYS)
-    signature = _get(wire, ("thought_signature",))
-    return _read_call(_get(wire, _ID_KEYS), name, arguments, None, signature)
-
-
-def _get(holder: Any, keys: Sequence[str]) -> Any:
-    """Return the first value that a mapping, or an object of an SDK, has under some names."""
-    get = holder.get if isinstance(holder, Mapping) else lambda key: getattr(holder, key, None)
-    return next((value for value in map(get, keys) if value is not None), None)
+    fields = wire if isinstance(wire, Mapping) else vars(wire)
+    function = fields.get("function") or fields
+    inside = function if isinstance(function, Mapping) else vars(function)
+    call_id = next((fields[key] for key in _ID_KEYS if fields.get(key)), None)
+    arguments = next((inside[key] for key in _ARGUMENT_KEYS if key in inside), None)
+    name = inside.get("name") or inside.get("tool_name", "")
+    return _read_call(call_id, name, arguments, None, fields.get("thought_signature"))
 
 
 # Writing: a copy of the source in which only the edited blocks and keywords are replaced.
@@ -259,7 +242,7 @@ def _write_edited(entry: ConversationEntry) -> ChatMessage:
     source = entry.source
     if not isinstance(source, ChatMessage):
         source = ChatMessage(role=LlamaRole(entry.role.value), blocks=[])
-    keywords = copy_value(source.additional_kwargs)
+    keywords = copy.deepcopy(source.additional_kwargs)
     before = read_calls(source) if ROLES.get(source.role) is MessageRole.ASSISTANT else ()
     calls, recorded = entry.tool_calls or (), _read_slots(source, before)
     if calls == before:
@@ -287,10 +270,9 @@ def _write_slot(kind: str, item: Any, before: Any) -> Any:
     if kind == "call":
         return write_call(item)
     block = item.raw if item.raw is not None else getattr(before, "raw", None)
-    if kind == "reasoning" or item.kind != "text":
-        return copy_value(block)
-    if isinstance(block, CitableBlock) and item.text == citable_text(block):
-        return copy_value(block)
+    is_same = isinstance(block, CitableBlock) and item.text == citable_text(block)
+    if kind == "reasoning" or item.kind != "text" or is_same:
+        return copy.deepcopy(block)
     if isinstance(block, TextBlock):
         return block.model_copy(update={"text": item.text or ""})
     return TextBlock(text=item.text or "")
@@ -301,7 +283,7 @@ def write_call(call: ToolCall) -> ToolCallBlock:
     block = _block_of(call)
     arguments: Any = parse_object(call.arguments)
     if block is not None and arguments_text(block.tool_kwargs) == call.arguments:
-        arguments = copy_value(block.tool_kwargs)
+        arguments = copy.deepcopy(block.tool_kwargs)
     elif arguments is None or (block is not None and isinstance(block.tool_kwargs, str)):
         arguments = call.arguments
     fields: dict[str, Any] = {"tool_name": call.name, "tool_kwargs": arguments}
@@ -318,48 +300,17 @@ def _block_of(call: ToolCall) -> ToolCallBlock | None:
 
 def _write_names(entry: ConversationEntry, source: ChatMessage, keywords: dict[str, Any]) -> None:
     """Write the name of a message, and the id of a result, where they are others."""
-    is_tool = entry.role is MessageRole.TOOL
-    name = entry.tool_name if is_tool else entry.name
-    if name is None:
-        keywords.pop("name", None)
-    elif name != keywords.get("name"):
+    name = entry.tool_name if entry.role is MessageRole.TOOL else entry.name
+    if name != keywords.get("name"):
         keywords["name"] = name
-    if is_tool and entry.tool_call_id != _read_result_id(source):
+    if entry.role is MessageRole.TOOL and entry.tool_call_id != _read_result_id(source):
         present = [key for key in RESULT_ID_KEYS if key in keywords]
         if not present and source.role is not LlamaRole.FUNCTION:
             present = ["tool_call_id"]
         keywords.update(dict.fromkeys(present, entry.tool_call_id))
 
 
-# Copies and JSON.
-
-
-def copy_value(value: _V, depth: int = 0) -> _V:
-    """Return a copy of a message, of plain data or of a model, to be edited in place.
-
-    LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
-    what is handed out must not be the same objects. Other objects than those are shared.
-
-    Raises:
-        ConversionError: when it is nested deeper than any provider takes.
-    """
-    found: Any = value
-    if found.__class__ in _SHARED:
-        return value
-    if depth > MAX_DEPTH:
-        raise too_deep()
-    if isinstance(found, dict):
-        found = {key: copy_value(item, depth + 1) for key, item in found.items()}
-    elif isinstance(found, (list, tuple)):
-        items = [copy_value(item, depth + 1) for item in found]
-        found = items if isinstance(found, list) else tuple(items)
-    elif isinstance(found, bytearray):
-        found = found[:]
-    elif isinstance(found, BaseModel):
-        found = found.model_copy()
-        for fields in (found.__dict__, found.__pydantic_extra__ or {}):
-            fields.update({name: copy_value(item, depth + 1) for name, item in fields.items()})
-    return found  # type: ignore[no-any-return]
+# JSON.
 
 
 def message_to_dict(message: ChatMessage) -> dict[str, Any]:
@@ -394,14 +345,14 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
         ConversionError: when the role is missing or unknown.
     """
     try:
-        blocks = [_read_block(decode_value(block)) for block in data.get("blocks", ())]
-        message = ChatMessage(role=data["role"], blocks=blocks)
+        message = ChatMessage(role=data["role"])
     except (KeyError, ValidationError) as error:
         raise ConversionError(
             f"not a stored message ({error}).", fix="pass what message_to_dict returned."
         ) from error
     # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
     message.additional_kwargs = decode_value(data.get("additional_kwargs") or {})
+    message.blocks = [_read_block(decode_value(block)) for block in data.get("blocks", ())]
     return message
 
 
@@ -409,8 +360,7 @@ def _read_block(fields: Mapping[str, Any]) -> Any:
     kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
     try:
         return kind(**fields)
-    except ValidationError:
-        # Such as an image whose file is gone: the record still has to load.
+    except ValidationError:  # such as an image whose file is gone: the record has to load
         return kind.model_construct(**fields)
 
 

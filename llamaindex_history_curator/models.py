@@ -228,7 +228,7 @@ class AdapterWriter:
         if has_wires and (self._sends_calls_twice or not has_blocks):
             calls = read_calls(message)
             # Signatures that Gemini's adapter wrote have no other place.
-            if not any("thought_signature" in (call.extra or {}) for call in calls):
+            if not any((call.extra or {})["thought_signature"] for call in calls):
                 written = [one for one in written if not isinstance(one, ToolCallBlock)]
                 written += [self._write_call(write_call(call)) for call in calls]
                 keywords = {key: one for key, one in keywords.items() if key not in CALL_KEYS}

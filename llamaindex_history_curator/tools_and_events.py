@@ -92,7 +92,7 @@ class HistoryCuratedEvent(BaseEvent):
         return "HistoryCuratedEvent"
 
 
-def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
+def _publish(curation: Curation, place: str, is_degraded: bool) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
@@ -104,7 +104,7 @@ def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
             max_tokens=report.max_tokens or 0,
             prefix_count=report.prefix_entries,
             prefix_tokens=report.prefix_tokens,
-            degraded=degraded,
+            degraded=is_degraded,
             strategy=report.strategy,
             provider=report.provider,
             counter=report.counter,
@@ -122,12 +122,14 @@ def finish_view(
     place: str,
     write: AdapterWriter | None,
     marks: str | bool,
+    *,
+    is_degraded: bool = False,
 ) -> list[ChatMessage]:
     """Publish the event of a curation, and return its view as the LLM's adapter takes it.
 
     `marks` is the model to mark the cache for, True where it is not known, False for no marks.
     """
-    publish(curation, place)
+    _publish(curation, place, is_degraded)
     if write is None:
         return list(messages)
     out = write(messages)

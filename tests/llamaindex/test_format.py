@@ -13,7 +13,6 @@ from llama_index.core.base.llms.types import (
     CacheControl,
     CachePoint,
     ChatMessage,
-    CitableBlock,
     DocumentBlock,
     ImageBlock,
     TextBlock,
@@ -394,17 +393,3 @@ class TestWritten:
         message = twice()
         edited = read(message).evolve(content="short", source=FORMAT.snapshot(message))
         assert dumped([write(edited)]) == dumped([write(read(message).evolve(content="short"))])
-
-
-class TestCopies:
-    def test_models_inside_are_copied_and_other_objects_shared(self) -> None:
-        message = twice()
-        message.blocks.append(CitableBlock(title="t", source="s", content=[TextBlock(text="a")]))
-        message.additional_kwargs["object"] = SimpleNamespace(x=1)
-        before = message.model_dump()
-        twin = FORMAT.snapshot(message)
-        assert twin == message
-        assert twin.additional_kwargs["object"] is message.additional_kwargs["object"]
-        twin.blocks[-1].content[0].text = "changed"
-        _function(twin).arguments = "changed"
-        assert message.model_dump() == before

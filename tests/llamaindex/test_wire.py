@@ -202,7 +202,7 @@ class TestOddMessages:
                 assistant("b"),
                 user("c"),
             ]
-            view = CuratedLLM(Wire(name).llm, token_limit=8_000).curate_call(plain)
+            view = CuratedLLM(Wire(name).llm, token_limit=8_000).curate_call(plain).messages
             assert all(one is other for one, other in zip(view, plain, strict=True)), name
 
     @pytest.mark.parametrize("provider", ["auto", "core"])

@@ -234,8 +234,8 @@ class LlamaIndex:
 
     def curate(self, said: list[Any], limit: int) -> tuple[Curation, list[Message]]:
         """The view."""
-        view = self._llm.curate_call(said)
-        return view.curation, [self._plain(each) for each in view]
+        curation = self._llm.curate_call(said)
+        return curation, [self._plain(each) for each in curation.messages]
 
     def _plain(self, message: Any) -> Message:
         calls = [
