@@ -6,7 +6,6 @@ has done so far, which reaches the memory only when the run ends.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -71,16 +70,8 @@ class CuratedAgent(BaseWorkflowAgent):
                 f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
                 'yours, or pass recall_tool="look_back".'
             )
-        tools.append(
-            recall_tool(
-                counter=llm.curator.counter,
-                scratchpad_key=getattr(self, "scratchpad_key", "scratchpad"),
-                reasoning_key=getattr(self, "reasoning_key", "current_reasoning"),
-                name=name,
-            )
-        )
         # Among the agent's own tools, because a workflow of several agents looks there only.
-        self.tools = tools
+        self.tools = [*tools, recall_tool(counter=llm.curator.counter, name=name)]
 
     async def take_step(
         self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
@@ -96,9 +87,8 @@ class CuratedAgent(BaseWorkflowAgent):
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
         """Put the steps of the run into the memory."""
-        key = getattr(self, "scratchpad_key", "scratchpad")
-        await memory.aput_messages(await ctx.store.get(key, default=[]))
-        await ctx.store.set(key, [])
+        await memory.aput_messages(await ctx.store.get("scratchpad", default=[]))
+        await ctx.store.set("scratchpad", [])
 
     async def _init_context(self, ctx: Context, ev: Any) -> None:
         await _use_memory(ctx, ev, self)
@@ -218,18 +208,15 @@ async def _show_state(ctx: Any, messages: list[ChatMessage]) -> list[ChatMessage
     """
     asked = await ctx.store.get("user_msg_str", default=None)
     if await ctx.store.get("num_iterations", default=0) == 0:
-        texts = _texts_of(messages[-1]) if messages and messages[-1].role.value == "user" else []
-        await ctx.store.set(_STATED, texts[-1].text if texts else asked)
+        await ctx.store.set(_STATED, messages[-1].content if messages else asked)
         return messages
-    stated, out = await ctx.store.get(_STATED, default=asked), list(messages)
-    for place in reversed(range(len(out))):
-        texts = _texts_of(out[place]) if out[place].role.value == "user" else []
-        if texts and stated != asked and "\n".join(block.text for block in texts) == asked:
-            out[place] = copy.deepcopy(out[place])
-            _texts_of(out[place])[-1].text = stated
-            break
-    return out
+    stated = await ctx.store.get(_STATED, default=asked)
+    return [_restate(one, stated) if one.content == asked else one for one in messages]
 
 
-def _texts_of(message: ChatMessage) -> list[TextBlock]:
-    return [block for block in message.blocks if isinstance(block, TextBlock)]
+def _restate(message: ChatMessage, text: str | None) -> ChatMessage:
+    """Return a question with another text; its images stay."""
+    if message.role.value != "user" or message.content == text:
+        return message
+    others = [block for block in message.blocks if not isinstance(block, TextBlock)]
+    return message.model_copy(update={"blocks": [TextBlock(text=text or ""), *others]})

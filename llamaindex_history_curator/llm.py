@@ -152,7 +152,11 @@ class CuratedLLM(FunctionCallingLLM):
     ) -> Steps[tuple[Curation, Any]]:
         curations: list[Curation] = []
         given = self._read(messages)
-        options = {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
+        options: dict[str, Any] = {
+            "tail": "request",
+            "tools": tool_schemas(tools),
+            "format": FORMAT,
+        }
         transcript = Transcript.read(given)
         if transcript is not None:
             given = transcript.messages
@@ -268,7 +272,7 @@ class CuratedLLM(FunctionCallingLLM):
         curation.observe(usage)
         note_accepted(self.curator, self._model, usage)
 
-    def _prepare_chat_with_tools(
+    def _prepare_chat_with_tools(  # type: ignore[override]
         self,
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,

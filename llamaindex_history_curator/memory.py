@@ -18,11 +18,9 @@ from pydantic import model_serializer, model_validator
 from history_curator.config import RetentionConfig, SharedOptions, check_names, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import rebuild_curator
 from history_curator.managers import RelevanceManager
 from history_curator.record.branches import Branches
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from history_curator.tokens import get_counter
 from llamaindex_history_curator.chat_store import (
     ChatStore,
     MissingStore,
@@ -39,8 +37,8 @@ from llamaindex_history_curator.models import (
     AdapterWriter,
     TokenizerCounter,
     budget_for_llm,
+    counter_for_llm,
     make_curator,
-    takes_cache_points,
 )
 from llamaindex_history_curator.tools_and_events import finish_view, span
 
@@ -73,11 +71,8 @@ class CuratedMemory(RecordMemory):
 
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, frozen=True)
     curator: Any = Field(default=None, exclude=True, repr=False, frozen=True)
-    mark_cache: bool = Field(default=False, frozen=True)
-    reserve: int = Field(default=0, ge=0, frozen=True)
 
     _counter: str | None = PrivateAttr(default=None)
-    _view_curator: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
@@ -92,9 +87,6 @@ class CuratedMemory(RecordMemory):
             )
         data["chat_store"] = open_chat_store(data.get("chat_store"), {})
         super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
-        if self.reserve:  # lasting, so off the budget: that of one call would move every cutoff
-            curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
-        self._view_curator = curator
         self._write = AdapterWriter(curator.profile.name)
         self._open_record(is_shadow=curator.mode == "shadow")
         _live[self._id] = self
@@ -115,10 +107,8 @@ class CuratedMemory(RecordMemory):
         tokenizer_fn: Callable[[str], Sequence[Any]] | None = None,
         *,
         session_id: str | None = None,
-        reserve: int = 0,
         retention: RetentionConfig | dict[str, Any] | None = None,
         rewrite: bool = False,
-        mark_cache: bool = False,
         token_flush_size: int | None = None,
         sql_store: ChatStore | None = None,
         curator: Curator | None = None,
@@ -133,10 +123,9 @@ class CuratedMemory(RecordMemory):
         ``compact_to``, ``bus``… Limit, counter and provider follow `llm` where they are not
         given; `curator` stands for all of them. `chat_history` replaces the stored messages.
 
-        `reserve` leaves tokens to what the caller adds, such as retrieved text. `retention` says
-        how much the store keeps of older turns' tool details; `rewrite` applies it also to a store
-        that has to clear a conversation before it writes it anew. `mark_cache` puts a `CachePoint`
-        where the cache plan says that it pays, and `token_flush_size` is ``compact_to`` in tokens.
+        `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
+        also to a store that has to clear a conversation before it writes it anew.
+        `token_flush_size` is ``compact_to`` in tokens.
         """
         known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
         check_names(cls.__name__, options, known - {"options", "return"}, FIXES)
@@ -160,11 +149,9 @@ class CuratedMemory(RecordMemory):
             curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
             retention=retention,
             rewrite=rewrite,
-            mark_cache=mark_cache and (llm is None or takes_cache_points(llm)),
-            reserve=reserve,
         )
-        if isinstance(options.get("counter"), str):
-            memory._counter = options["counter"]
+        counter = curator.counter.name if curator else options.get("counter", counter_for_llm(llm))
+        memory._counter = counter if isinstance(counter, str) else None
         if chat_history is not None:
             memory.set(chat_history)
         return memory
@@ -198,7 +185,7 @@ class CuratedMemory(RecordMemory):
         return await run_async(self._get(input or self._own_question(), initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
-        curator = self._view_curator
+        curator = self.curator
         messages: list[ChatMessage] = yield from self._conversation.read()
         if curator.mode != "shadow":
             messages = self._retention.context(messages)
@@ -225,38 +212,33 @@ class CuratedMemory(RecordMemory):
         view = list(map(hand_out, curation.messages))
         is_shorter = len(view) < len(messages)
         self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else None
-        return finish_view(
-            curation, view, "memory", write, self.mark_cache, is_degraded=is_degraded
-        )
+        return finish_view(curation, view, "memory", write, is_degraded=is_degraded)
 
     # Saving and restoring.
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""
         curator, store = self.curator, self.chat_store
+        plain = (str, int, float)
         options = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
-        options |= {
-            name: getattr(self, name)
-            for name in ("token_limit", "mark_cache", "reserve", "rewrite")
-        }
-        options |= {
-            "provider": curator.profile.name,
-            "counter": self._counter or curator.counter.name,
-        }
-        options["chat_store_key"] = self.chat_store_key
-        options = {name: one for name, one in options.items() if isinstance(one, (str, int, float))}
+        options |= {"provider": curator.profile.name, "counter": self._counter}
+        options |= {name: getattr(self, name) for name in ("token_limit", "chat_store_key")}
+        options = {name: value for name, value in options.items() if isinstance(value, plain)}
         if self.retention is not None:
             options["retention"] = self.retention.model_dump()
         own = [manager for manager in curator.managers if not isinstance(manager, RelevanceManager)]
-        is_inside = is_in_memory(store)
+        lost = [
+            *(type(manager).__name__ for manager in own),
+            *([] if self._counter else ["counter"]),
+        ]
         return {
             "class_name": self.class_name(),
             "id": self._id,
             "options": options,
-            "managers": [type(manager).__name__ for manager in own],
+            "lost": lost,
             "chat_store": getattr(store, "kind", store.class_name()),
             "address": address_of(store),
-            "messages": list(map(message_to_dict, self.get_all())) if is_inside else None,
+            "messages": [*map(message_to_dict, self.get_all())] if is_in_memory(store) else None,
         }
 
     @classmethod
@@ -276,11 +258,11 @@ class CuratedMemory(RecordMemory):
             return live
         options, messages = dict(data["options"]), data["messages"]
         if "curator" in kwargs:
-            options = {name: options[name] for name in options if name in cls.model_fields}
-            del options["token_limit"]
-        elif lost := _find_lost(data, options, kwargs):
+            names = {"chat_store_key", "retention"} & options.keys()
+            options = {name: options[name] for name in names}
+        elif data["lost"] and not kwargs.keys() & {"managers", "counter"}:
             warnings.warn(
-                f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with "
+                f"cannot be restored from JSON: {', '.join(data['lost'])}. Fix: call from_dict with "
                 "managers=, counter= or curator=.",
                 UserWarning,
                 stacklevel=3,
@@ -344,16 +326,6 @@ def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMes
         if question and messages[place].content == question and place + 1 in users:
             return [*messages[:place], *messages[place + 1 :], messages[place]]
     return messages
-
-
-def _find_lost(data: dict[str, Any], options: dict[str, Any], given: dict[str, Any]) -> list[str]:
-    """Return the names of what JSON could not hold; a counter without a known name is taken out."""
-    lost = [] if "managers" in given else list(data["managers"])
-    try:
-        get_counter(given.get("counter", options["counter"]))
-    except ConfigurationError:
-        lost.append(f"counter {options.pop('counter')}")
-    return lost
 
 
 class MemoryBranches(Branches[CuratedMemory]):

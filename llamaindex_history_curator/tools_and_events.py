@@ -20,9 +20,6 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.memory import BaseMemory
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
-from llama_index.core.storage.chat_store import BaseChatStore
-from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
@@ -38,9 +35,7 @@ from history_curator.record.recall import (
     Recall,
     RecallRequest,
 )
-from history_curator.run_steps import run_async, run_sync
 from history_curator.tokens import TokenCounter, shorten_tokens
-from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter
 
@@ -57,15 +52,12 @@ class HistoryCuratedEvent(BaseEvent):
     """One curation in flat numbers and words, so that every exporter keeps them.
 
     Dispatched once per curation, inside the span of the integration that curated (``memory``,
-    ``agent`` or ``llm``). `dropped_count` includes messages that were merged into others. The
-    tokens of the view are those counted, with tools and reserve, and `max_tokens` is 0 for no budget.
-    The next call repeats `prefix_count` messages byte for byte unless the view is compacted.
-    A `degraded` view is the latest turn alone, because the budget could not be met.
+    ``agent`` or ``llm``). The next call repeats `prefix_tokens` unless the view is compacted. A
+    `degraded` view is the latest turn alone, because the budget could not be met.
 
     Examples:
-        >>> event = HistoryCuratedEvent(integration="memory", original_count=9, curated_count=4)
-        >>> event.integration, event.curated_count
-        ('memory', 4)
+        >>> HistoryCuratedEvent(integration="memory", original_count=9, curated_count=4).degraded
+        False
     """
 
     integration: str
@@ -79,12 +71,9 @@ class HistoryCuratedEvent(BaseEvent):
     repaired_count: int = 0
     tokens: int = 0
     max_tokens: int = 0
-    prefix_count: int = 0
     prefix_tokens: int = 0
     degraded: bool = False
-    strategy: str = ""
     provider: str = ""
-    counter: str = ""
 
     @classmethod
     def class_name(cls) -> str:
@@ -93,7 +82,6 @@ class HistoryCuratedEvent(BaseEvent):
 
 
 def _publish(curation: Curation, place: str, is_degraded: bool) -> None:
-    """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
@@ -102,12 +90,9 @@ def _publish(curation: Curation, place: str, is_degraded: bool) -> None:
             curated_count=report.curated_count,
             tokens=report.tokens,
             max_tokens=report.max_tokens or 0,
-            prefix_count=report.prefix_entries,
             prefix_tokens=report.prefix_tokens,
             degraded=is_degraded,
-            strategy=report.strategy,
             provider=report.provider,
-            counter=report.counter,
             **{f"{action}_count": actions[action] for action in _ACTIONS},
         )
     )
@@ -121,7 +106,7 @@ def finish_view(
     messages: Sequence[ChatMessage],
     place: str,
     write: AdapterWriter | None,
-    marks: str | bool,
+    marks: str | bool = False,
     *,
     is_degraded: bool = False,
 ) -> list[ChatMessage]:
@@ -282,25 +267,21 @@ def shorten_context(
 
 # The recall tool.
 
-Record = BaseMemory | ChatStore | Sequence[ChatMessage] | Callable[[], Any]
+Record = BaseMemory | Sequence[ChatMessage] | Callable[[], Any]
 
 
 def recall_tool(
     record: Record | None = None,
     *,
-    chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
     counter: Any = "o200k_base",
     max_tokens: int = 2_000,
-    scratchpad_key: str = "scratchpad",
-    reasoning_key: str = "current_reasoning",
     name: str = RECALL_TOOL_NAME,
 ) -> FunctionTool:
     """Return a tool that answers from one conversation's record, and from nothing else.
 
-    `record` is a memory, a chat store (`chat_store_key` says which conversation), messages, or a
-    callable that returns them. Without one the tool reads the run it is called in: its memory and
-    the steps not yet in memory, which agents keep under `scratchpad_key` or `reasoning_key`. An
-    answer costs at most `max_tokens`. Tell the curator of another `name`: ``recall_tool=name``.
+    `record` is a memory, messages, or a callable that returns them. Without one the tool reads the
+    run it is called in: its memory and the steps not yet in memory. An answer costs at most
+    `max_tokens`. Tell the curator of another `name`: ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -315,7 +296,10 @@ def recall_tool(
         )
 
     if record is not None:
-        read, aread = _readers_of(record, chat_store_key)
+        read: Any = record if callable(record) else lambda: record
+        aread = read
+        if isinstance(record, BaseMemory):
+            read, aread = record.get_all, record.aget_all
 
         async def aload() -> list[Any]:
             found = aread()
@@ -332,8 +316,8 @@ def recall_tool(
         known = {(message.role, message.content) for message in messages}
         # A handle may name a shortened form, which names the handle of the original in turn.
         messages += [one for one in await memory.aget() if (one.role, one.content) not in known]
-        messages += await ctx.store.get(scratchpad_key, default=[])
-        steps = await ctx.store.get(reasoning_key, default=[])
+        messages += await ctx.store.get("scratchpad", default=[])
+        steps = await ctx.store.get("current_reasoning", default=[])
         texts = [ChatMessage(role="assistant", content=step.get_content()) for step in steps]
         messages += read_react_steps(texts, steps)
         return await Recall(read_entries(messages, FORMAT), **options).acall(handle, lines, query)
@@ -341,14 +325,3 @@ def recall_tool(
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
     return make_tool(async_fn=recall)
-
-
-def _readers_of(record: Record, key: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return the functions that read a record in sync and in async code."""
-    if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
-        conversation = open_conversation(record, key)
-        return lambda: run_sync(conversation.read()), lambda: run_async(conversation.read())
-    if isinstance(record, BaseMemory):
-        return record.get_all, record.aget_all
-    read = record if callable(record) else lambda: record
-    return read, read

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import (
     ChatMemoryBuffer,
@@ -19,7 +18,6 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from history_curator import ConfigurationError
 from llamaindex_history_curator import CuratedMemory
 from tests.llamaindex.factories import assistant, texts, user
-from tests.llamaindex.models import RecordingLLM
 
 
 def turns(count: int, words: int = 20, start: int = 0) -> list[ChatMessage]:
@@ -81,18 +79,3 @@ class TestArguments:
     def test_what_means_nothing_is_refused(self, given: dict[str, Any], told: str) -> None:
         with pytest.raises(ConfigurationError, match=f"{told}"):
             CuratedMemory.from_defaults(**given)
-
-
-class TestRoomForTheEngine:
-    @pytest.mark.parametrize("mode", ["context", "condense_plus_context"])
-    def test_what_is_retrieved_stays_within_what_is_reserved(self, mode: Any) -> None:
-        index = VectorStoreIndex.from_documents(
-            [Document(text=f"Fact {n}: " + "the sky is blue " * 40) for n in range(2)],
-            embed_model=MockEmbedding(embed_dim=8),
-        )
-        llm = RecordingLLM(lambda number, messages: assistant("because " * 30))
-        memory = CuratedMemory.from_defaults(token_limit=1_200, reserve=550)
-        engine = index.as_chat_engine(chat_mode=mode, llm=llm, memory=memory)
-        for number in range(20):
-            engine.chat(f"question {number} " + "why " * 20)
-        assert 900 < max(llm.costs) <= 1_200

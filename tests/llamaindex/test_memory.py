@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import CachePoint, ChatMessage, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
@@ -311,23 +311,12 @@ class TestConfiguration:
             {"curator": Curator(max_tokens=9), "counter": "cl100k_base"},
             {"curator": Curator(max_tokens=9), "token_limit": 5},
             {"chat_store": object()},
-            {"token_limit": 9, "reserve": 9},
             {"token_limt": 9},
         ],
     )
     def test_what_cannot_work_is_refused_with_a_fix(self, options: dict[str, object]) -> None:
         with pytest.raises(ConfigurationError, match="Fix"):
             CuratedMemory.from_defaults(**options)  # type: ignore[arg-type]
-
-    def test_a_cache_point_is_placed_on_request(self) -> None:
-        said = [system(), user("word " * 2_000)]
-        view = memory(*said, mark_cache=True, limit=9_000).get()
-        assert isinstance(view[-1].blocks[-1], CachePoint)
-        assert not any(
-            isinstance(block, CachePoint)
-            for message in memory(*said, limit=9_000).get()
-            for block in message.blocks
-        )
 
     def test_it_is_a_llamaindex_memory_with_a_short_name(self) -> None:
         kept = memory(*turns(50))

@@ -115,7 +115,7 @@ def test_settings_of_an_llm_and_of_an_agent_cannot_be_exchanged(name: str) -> No
 
 def test_settings_of_a_memory_cannot_be_exchanged() -> None:
     memory = CuratedMemory.from_defaults(token_limit=500)
-    for name in ("token_limit", "chat_store_key", "chat_store", "curator", "reserve"):
+    for name in ("token_limit", "chat_store_key", "chat_store", "curator"):
         with pytest.raises(ValueError, match="frozen"):
             setattr(memory, name, 5)
 

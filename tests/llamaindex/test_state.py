@@ -125,7 +125,7 @@ class TestMemory:
 
     def test_elsewhere_what_cannot_be_restored_is_said(self) -> None:
         memory = self.memory(managers=[SlidingWindowManager(2)], tokenizer_fn=str.split)
-        with pytest.warns(UserWarning, match=r"SlidingWindowManager, counter str.*Fix"):
+        with pytest.warns(UserWarning, match=r"SlidingWindowManager, counter.*Fix"):
             self.elsewhere(memory)
         given = {"managers": [SlidingWindowManager(2)], "counter": "cl100k_base"}
         again = self.elsewhere(memory, **given)
