@@ -39,25 +39,21 @@ R = TypeVar("R")
 _ID = "history_curator_id"
 """The keyword under which a stored message carries its id; no message that is read back has it."""
 _TABLE = "llama_index_memory"
-_asked: ContextVar[tuple[str, str | None]] = ContextVar("asked", default=("", None))
-"""The memory in which this task put a question last, and the question."""
+_asked: ContextVar[dict[str, str | None]] = ContextVar("asked")
+"""The question that this task put last, by the id of the memory."""
 
 
 def open_chat_store(chat_store: Any, database: dict[str, Any]) -> ChatStore:
     """Return the chat store, opened from the arguments of `Memory` where it is not given."""
     given = {name: value for name, value in database.items() if value is not None}
-    if chat_store is not None and given:
-        raise ConfigurationError(
-            f"chat_store is given together with {', '.join(given)}. Fix: leave one of them out."
-        )
     if chat_store is not None and not isinstance(chat_store, (BaseChatStore, AsyncDBChatStore)):
         raise ConfigurationError(
             f"chat_store: {a_type(chat_store)} is not a chat store. "
             "Fix: pass a BaseChatStore or an AsyncDBChatStore."
         )
-    if given:
+    if chat_store is None and given:
         return SQLAlchemyChatStore(**{"table_name": _TABLE, **given})
-    return SimpleChatStore() if chat_store is None else chat_store
+    return chat_store or SimpleChatStore()
 
 
 def can_edit(store: ChatStore) -> bool:
@@ -164,7 +160,7 @@ class RecordMemory(BaseChatStoreMemory):
         """Add messages to the record, all at once."""
         taken = _take_in(messages)
         is_question = bool(taken) and taken[-1].role.value == "user"
-        _asked.set((self._id, taken[-1].content) if is_question else ("", None))
+        _asked.set({self._id: taken[-1].content} if is_question else {})
         await run_async(self._retention.add(self._conversation, taken))
 
     def set(self, messages: list[ChatMessage]) -> None:
@@ -205,8 +201,7 @@ class RecordMemory(BaseChatStoreMemory):
 
     def _own_question(self) -> str | None:
         """Return the question that this task put last."""
-        asked_in, question = _asked.get()
-        return question if asked_in == self._id else None
+        return _asked.get({}).get(self._id)
 
 
 def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:

@@ -45,7 +45,8 @@ from llamaindex_history_curator.tools_and_events import (
     FRAME_TOKENS,
     LEFT_OUT,
     Transcript,
-    finish_view,
+    mark_cache,
+    publish,
     shorten_context,
     span,
 )
@@ -132,9 +133,12 @@ class CuratedLLM(FunctionCallingLLM):
 
     def _write_view(self, curation: Curation) -> Curation:
         """Return a curation with its messages as the LLM's adapter takes them."""
-        write = None if self.curator.mode == "shadow" else self._adapter
-        marks = self.mark_cache and takes_cache_points(self.llm) and (self._model or True)
-        messages = finish_view(curation, curation.messages, self._place, write, marks)
+        publish(curation, self._place)
+        messages = curation.messages
+        if self.curator.mode != "shadow":
+            messages = self._adapter(messages)
+            if self.mark_cache and takes_cache_points(self.llm):
+                messages = self._adapter(mark_cache(messages, curation, self._model or None))
         return replace(curation, messages=self._write(messages))
 
     @property
@@ -376,12 +380,7 @@ async def _prepend(first: Chunk, rest: AsyncIterator[Chunk]) -> AsyncGenerator[C
 
 
 class ReadyPrompt(ChatPromptTemplate):  # type: ignore[no-redef]
-    """Messages as a prompt whose braces stay, for methods of an LLM that take a prompt only.
-
-    Examples:
-        >>> ReadyPrompt([ChatMessage("braces {stay}")]).format_messages(stay="gone")[0].content
-        'braces {stay}'
-    """
+    """Messages as a prompt whose braces stay, for methods of an LLM that take a prompt only."""
 
     def format_messages(self, llm: Any = None, **kwargs: Any) -> list[ChatMessage]:
         """Return the messages, with the instructions of a parser."""

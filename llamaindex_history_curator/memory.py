@@ -40,7 +40,7 @@ from llamaindex_history_curator.models import (
     counter_for_llm,
     make_curator,
 )
-from llamaindex_history_curator.tools_and_events import finish_view, span
+from llamaindex_history_curator.tools_and_events import publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
 _DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
@@ -208,11 +208,11 @@ class CuratedMemory(RecordMemory):
             logger.warning("%s: only the latest turn is returned. %s", self, error)
             options, is_degraded = {**options, "max_tokens": error.needed}, True
             curation = yield Call(*curate, (messages,), options)
-        write = None if curator.mode == "shadow" else self._write
+        publish(curation, "memory", is_degraded=is_degraded)
         view = list(map(hand_out, curation.messages))
         is_shorter = len(view) < len(messages)
         self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else None
-        return finish_view(curation, view, "memory", write, is_degraded=is_degraded)
+        return view if curator.mode == "shadow" else self._write(view)
 
     # Saving and restoring.
 

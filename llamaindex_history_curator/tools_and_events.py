@@ -37,7 +37,7 @@ from history_curator.record.recall import (
 )
 from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
-from llamaindex_history_curator.models import RESULTS, AdapterWriter
+from llamaindex_history_curator.models import RESULTS
 
 # Events.
 
@@ -81,7 +81,8 @@ class HistoryCuratedEvent(BaseEvent):
         return "HistoryCuratedEvent"
 
 
-def _publish(curation: Curation, place: str, is_degraded: bool) -> None:
+def publish(curation: Curation, place: str, *, is_degraded: bool = False) -> None:
+    """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
@@ -101,36 +102,17 @@ def _publish(curation: Curation, place: str, is_degraded: bool) -> None:
 # Cache marks.
 
 
-def finish_view(
-    curation: Curation,
-    messages: Sequence[ChatMessage],
-    place: str,
-    write: AdapterWriter | None,
-    marks: str | bool = False,
-    *,
-    is_degraded: bool = False,
+def mark_cache(
+    messages: Sequence[ChatMessage], curation: Curation, model: str | None
 ) -> list[ChatMessage]:
-    """Publish the event of a curation, and return its view as the LLM's adapter takes it.
-
-    `marks` is the model to mark the cache for, True where it is not known, False for no marks.
-    """
-    _publish(curation, place, is_degraded)
-    if write is None:
-        return list(messages)
-    out = write(messages)
-    if not marks:
-        return out
-    model = marks if isinstance(marks, str) else None
-    return write(mark_view(out, curation, _read_marks(out), _mark, model))
-
-
-def _read_marks(messages: Sequence[ChatMessage]) -> list[Mark]:
-    return [
+    """Return the messages of a view with a `CachePoint` where the cache plan says that it pays."""
+    own = [
         Mark(position, ttl_of({"ttl": getattr(block.cache_control, "ttl", None)}))
         for position, message in enumerate(messages, 1)
         for block in message.blocks
         if isinstance(block, CachePoint)
     ]
+    return mark_view(messages, curation, own, _mark, model)
 
 
 def _mark(message: ChatMessage, ttl: float) -> ChatMessage | None:

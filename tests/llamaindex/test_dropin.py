@@ -72,7 +72,6 @@ class TestArguments:
             ({"token_flush_size": 900, "token_limit": 900}, "compact_to"),
             ({"image_token_size_estimate": 9}, "leave it out"),
             ({"chat_history": "session"}, "session_id="),
-            ({"chat_store": SimpleChatStore(), "table_name": "t"}, "together"),
             ({"memory_blocks": []}, "managers="),
         ],
     )
