@@ -36,7 +36,7 @@ from history_curator.formats.blocks import (
 )
 from history_curator.formats.gemini import GeminiFormat
 from history_curator.formats.json_text import MAX_DEPTH, arguments_text, parse_json, parse_object
-from history_curator.formats.openai_chat import ROLES, mend_fields
+from history_curator.formats.openai_chat import ROLES
 from history_curator.formats.openai_responses import (
     ANONYMOUS,
     RESPONSE_BLOCKS,
@@ -55,7 +55,7 @@ __all__ = [
     "DictFormat", "GeminiFormat", "MessageFormat", "MessageGroup", "ResponsesFormat",
     "arguments_text", "copy_value", "count_trailing_reasoning", "count_untouched",
     "entry_to_provider_message", "find_format", "freeze", "image_size", "item_ids", "join_text",
-    "mend_fields", "parse_json", "parse_object", "provider_message_to_entry", "read_part",
+    "parse_json", "parse_object", "provider_message_to_entry", "read_part",
     "update_text", "without_mark", "write_part",
 ]  # fmt: skip
 

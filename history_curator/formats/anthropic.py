@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
@@ -66,13 +66,13 @@ class DictFormat(PlainMessages, BlockFormat):
         is_anthropic = speaks_anthropic(message)
         reading.known = _KEYS if is_anthropic else KNOWN_KEYS
         if is_anthropic and message.get("tool_calls"):
-            reading.note_repair("tool_calls: the message keeps its calls as blocks")
+            reading.repairs.append("tool_calls: the message keeps its calls as blocks")
         return super().read_message(message, reading)
 
     def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
         role = read_role(message, reading)
         if role is _TOOL and "tool_result" in map(type_of, message["content"]):
-            reading.note_repair(f"role: {message['role']!r} is read as user: results are blocks")
+            reading.repairs.append(f"role: {message['role']!r} is read as user: results are blocks")
             return MessageRole.USER
         return role
 
@@ -80,9 +80,9 @@ class DictFormat(PlainMessages, BlockFormat):
         given = message["content"]
         if isinstance(given, str):
             return ()
-        return [
-            reading.clean_value(block, f"content[{place}]") for place, block in enumerate(given)
-        ]
+        for place, block in enumerate(given):
+            reading.check_json(block, f"content[{place}]")
+        return cast("Sequence[Any]", given)
 
     def _read_group(
         self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
@@ -183,7 +183,7 @@ class DictFormat(PlainMessages, BlockFormat):
         content, parts = block.get("content"), None
         if isinstance(content, (list, tuple)):
             parts = tuple(
-                [read_part(b, reading.index, f"{field}.content", reading) for b in content]
+                [read_part(b, reading.index, f"{field}.content", typed=True) for b in content]
             )
             content = join_text(parts)
         elif content is not None:
@@ -203,7 +203,7 @@ class DictFormat(PlainMessages, BlockFormat):
         return read_thinking(block)
 
     def _read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        return read_part(block, reading.index, field, reading)
+        return read_part(block, reading.index, field, typed=True)
 
     def _write_part(self, part: ContentPart) -> Any:
         return write_part(part)

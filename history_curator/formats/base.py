@@ -7,7 +7,6 @@ import marshal
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from operator import is_
 from typing import Any, Protocol
 
 from history_curator.entries import ConversationEntry
@@ -15,7 +14,6 @@ from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.formats.json_text import (
     MAX_DEPTH,
     arguments_text,
-    parse_object,
     too_deep,
 )
 
@@ -24,7 +22,7 @@ _TEXTS = frozenset((str, type(None)))
 _STR = frozenset((str,))
 _TYPE_NAMES = {
     str: "a string", int: "a number", float: "a number", Mapping: "an object",
-    list: "a list", tuple: "a list",
+    list: "a list", tuple: "a list", bool: "true or false",
 }  # fmt: skip
 
 
@@ -201,10 +199,6 @@ class Reading:
         """The repairs, in words for a person."""
         return "; ".join(dict.fromkeys(self.repairs)) or None
 
-    def note_repair(self, what: str) -> None:
-        """Remember that something was read as something else than it is."""
-        self.repairs.append(what)
-
     def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
@@ -218,51 +212,49 @@ class Reading:
         raise self.error(f"it is {a_type(value)}.", field, fix)
 
     def text_of(self, value: Any, field: str) -> str:
-        """Return an id or a name: a text; a number is one too, once it is written as text."""
-        if value is None:
-            return ""
-        if value.__class__ is not str:
-            self.require(value, (str, int, float), field)
-            self.note_repair(f"{field} was {a_type(value)}")
-        return str(value)
+        """Return an id or a name; an empty text where there is none."""
+        found: str = self.require("" if value is None else value, str, field)
+        return found
 
     def list_of(self, value: Any, field: str) -> Sequence[Any]:
         """Return a value that has to be a list; an empty one in place of nothing."""
-        return self.require(value, (list, tuple), field) if value else ()
+        found: Sequence[Any] = self.require(value or (), (list, tuple), field)
+        return found
 
-    def clean_value(self, value: Any, field: str) -> Any:
-        """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
-
-        NaN and the infinities become null; keys, and values of other types, become text.
-        """
-        if value.__class__ in _PLAIN:
-            return value
-        clean = _as_json(value, 0, self.index, field)
-        if clean is not value:
-            self.note_repair(f"{field}: a value or a key that JSON has no words for")
-        return clean
+    def check_json(self, value: Any, field: str, depth: int = 0) -> None:
+        """Raise an error for a value that JSON cannot carry (bytes can be), or that is too deep."""
+        if value.__class__ in _PLAIN or isinstance(value, (str, int)):
+            return
+        if depth > MAX_DEPTH:
+            raise too_deep(self.index, field)
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                self.require(key, str, f"{field}, a key")
+                self.check_json(item, field, depth + 1)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.check_json(item, field, depth + 1)
+        elif not (isinstance(value, float) and math.isfinite(value)):
+            problem = f"{value!r:.80} is nothing that JSON can carry."
+            raise self.error(problem, field, "make it a text, a number, a list or an object.")
 
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
-        if value.__class__ is not str:
-            self.note_repair(f"{field}: the arguments were {a_type(value)}, not text")
-            return arguments_text(self.clean_value(value, field))
-        return value
+        if isinstance(value, str):
+            return value
+        self.repairs.append(f"{field}: the arguments were {a_type(value)}, not text")
+        self.check_json(value, field)
+        return arguments_text(value)
 
     def object_text(self, value: Any, field: str) -> str:
-        """Return the text of arguments that should have been an object."""
-        if not isinstance(value, Mapping):
-            self.note_repair(f"{field}: the arguments were {a_type(value)}, not an object")
-            if isinstance(value, str) and (parsed := parse_object(value)) is not None:
-                value = parsed
-        return arguments_text(self.clean_value(value, field))
+        """Return the text of arguments that are an object."""
+        if value is None:
+            self.repairs.append(f"{field}: a call without arguments")
+        return arguments_text(self.require({} if value is None else value, Mapping, field))
 
     def free_text(self, value: Any, field: str) -> str:
         """Return the arguments of a tool that takes free text: an object that holds it."""
-        if not isinstance(value, str):
-            self.note_repair(f"{field}: the input was not text")
-            value = "" if value is None else arguments_text(value)
-        return json.dumps({"input": value}, ensure_ascii=False)
+        return json.dumps({"input": self.require(value, str, field)}, ensure_ascii=False)
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
@@ -301,21 +293,3 @@ def without_mark(block: Any) -> Any:
     if not find_marks([block]):
         return block
     return {key: block[key] for key in block if key != _mark_key(block)} or None
-
-
-def _as_json(value: Any, depth: int, index: int, field: str) -> Any:
-    if value.__class__ in _PLAIN or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if depth > MAX_DEPTH:
-        raise too_deep(index, field)
-    if isinstance(value, Mapping):
-        items = [(k, v, _as_json(v, depth + 1, index, field)) for k, v in value.items()]
-        if all(old is new and isinstance(key, str) for key, old, new in items):
-            return value
-        return {str(key): new for key, _, new in items}
-    if isinstance(value, (list, tuple)):
-        copy = [_as_json(item, depth + 1, index, field) for item in value]
-        return value if all(map(is_, copy, value)) else copy
-    return str(value)

@@ -78,22 +78,17 @@ class BedrockFormat(BlockFormat):
     ) -> dict[str, Any]:
         field = f"{field}.toolResult"
         body = reading.require(block["toolResult"], Mapping, field)
-        call_id, given, status = body.get("toolUseId"), body.get("content"), body.get("status")
+        call_id, given = body.get("toolUseId"), body.get("content")
         where = f"{field}.content"
-        if given is None or isinstance(given, str):
-            reading.note_repair(f"{where}: not a list of blocks")
-            given = [{"text": given}] if given else []
         parts = tuple(
             self._read_part(reading.require(item, Mapping, where), reading, where)
-            for item in reading.require(given, (list, tuple), where)
+            for item in reading.list_of(given, where)
         )
-        if status not in (None, "success", "error"):
-            reading.note_repair(f"{field}.status: neither success nor error")
         return {
             "content": join_text(parts),
             "parts": parts,
             "tool_call_id": None if call_id is None else reading.text_of(call_id, field),
-            "status": "error" if status == "error" else None,
+            "status": "error" if body.get("status") == "error" else None,
         }
 
     def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
@@ -136,11 +131,8 @@ class BedrockFormat(BlockFormat):
         body = {**as_mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
         parts = update_text(entry) or (ContentPart("text", ""),)
         body["content"] = [self._write_part(part) for part in parts]
-        if entry.status == "error":
-            body["status"] = "error"
-        elif body.get("status") != "success":
-            body.pop("status", None)
-        return {"toolResult": body}
+        status = {"status": "error"} if entry.status == "error" else {}
+        return {"toolResult": {**body, **status}}
 
 
 def _json_text(block: Mapping[str, Any]) -> str:

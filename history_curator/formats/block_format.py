@@ -103,13 +103,9 @@ class BlockFormat(MappingFormat):
         return role
 
     def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
-        """Return the blocks of a message, as JSON can carry them."""
-        given = message.get(self.key)
-        if isinstance(given, str):
-            reading.note_repair(f"{self.key}: a bare text instead of a list of blocks")
-            return [{"text": given}]
-        reading.require(given, (list, tuple), self.key)
-        blocks: Sequence[Any] = reading.clean_value(given, self.key)
+        """Return the blocks of a message, after a look at their types."""
+        blocks: Sequence[Any] = reading.require(message.get(self.key), (list, tuple), self.key)
+        reading.check_json(blocks, self.key)
         for place, block in enumerate(blocks):
             field = f"{self.key}[{place}]"
             reading.require(block, Mapping, field)
@@ -143,7 +139,6 @@ class BlockFormat(MappingFormat):
     ) -> ConversationEntry:
         """Return an entry, with what the message says beside its blocks."""
         extra = {key: value for key, value in message.items() if key not in ("role", self.key)}
-        Reading(reading.index).clean_value(extra, "metadata")  # for its depth: it is not sent
         return ConversationEntry(
             sequence=reading.index,
             source=message,
@@ -171,7 +166,7 @@ class BlockFormat(MappingFormat):
     def _own_blocks(self, root: ConversationEntry, groups: Groups) -> Sequence[Any]:
         """Return the blocks an entry was read from; a message is split once while `groups` live."""
         source = as_mapping(root.source)
-        if not isinstance(source.get(self.key), (str, list, tuple)):
+        if not isinstance(source.get(self.key), (list, tuple)):
             return ()
         if id(source) not in groups:
             groups[id(source)] = self._split(self._read_blocks(source, Reading()), root.role)

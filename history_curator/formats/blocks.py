@@ -34,38 +34,24 @@ _KINDS: dict[str, PartKind] = {
     "input_file": "file",
 }
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
-_UNTYPED = ("text", "image_url", "input_audio", "file", "refusal", "video_url")
-"""Fields that tell the type of a block that names none: it is called the same."""
 
 
 def read_part(
-    block: Any, index: int, field: str = "content", reading: Reading | None = None
+    block: Any, index: int, field: str = "content", *, typed: bool = False
 ) -> ContentPart:
-    """Read one content block in OpenAI's or Anthropic's spelling.
-
-    With a `reading`, bare text in a list and a block without a type are repaired and noted there.
-    """
-    strict = reading is not None
-    reading = reading or Reading(index)
-    if isinstance(block, str):
-        if not strict:
-            return ContentPart("text", block, block)
-        reading.note_repair(f"{field}: a bare text among the blocks")
-        return ContentPart("text", block, {"type": "text", "text": block})
+    """Read one content block in OpenAI's or Anthropic's spelling; frameworks leave out types."""
+    reading = Reading(index)
+    if isinstance(block, str) and not typed:
+        return ContentPart("text", block, block)
     reading.require(block, Mapping, field)
-    if strict and not isinstance(block.get("type"), str):
-        kind = next((name for name in _UNTYPED if name in block), None)
-        if kind is None:
-            fix = 'add one, such as "type": "text".'
-            raise reading.error("a content block has no type.", field, fix)
-        reading.note_repair(f"{field}: a block without a type")
-        block = {"type": kind, **{key: block[key] for key in block if key != "type"}}
-    if strict:
-        reading.list_of(block.get("annotations"), f"{field}.annotations")
     kind = type_of(block)
+    if typed and not kind:
+        fix = 'add one, such as "type": "text".'
+        raise reading.error("a content block has no type.", field, fix)
     if kind in _TEXT or (not kind and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal")) or ""
         reading.require(text, str, f"{field}.text")
+        reading.list_of(block.get("annotations"), f"{field}.annotations")
         return ContentPart("text", text, block)
     known = _KINDS.get(kind, "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))

@@ -55,7 +55,7 @@ class GeminiFormat(BlockFormat):
         given, parts = message.get("role"), message.get("parts")
         has_call = any(_find_key(as_mapping(part), _CALL) for part in parts or ())
         if has_call and given in (None, "user", "function"):
-            reading.note_repair(f"role: {given!r} is read as model, which alone calls functions")
+            reading.repairs.append(f"role: {given!r} is read as model, which alone calls functions")
             return MessageRole.ASSISTANT
         return super()._read_role({**message, "role": "user" if given is None else given}, reading)
 

@@ -35,11 +35,11 @@ _OTHER_FIELDS: dict[str, type | tuple[type, ...]] = {
     "cache_control": Mapping,
     "id": str,
     "status": str,
-    "is_error": bool,
+    "is_error": (bool, int),
 }
 """Fields that a provider takes beside the plain ones, each with its type: add a new field here.
 
-A field that is not listed, or of another type, is read as metadata, and the rules do not send it.
+A field that is not listed is read as metadata, and the rules do not send it.
 """
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
 KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
@@ -128,7 +128,7 @@ def read_role(message: Any, reading: Reading) -> MessageRole:
         raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
     is_answer = plain == "function" and message.get("tool_call_id") is not None
     if is_answer or plain != given or plain not in (*_PLAIN_ROLES, *_ROLE_NAMES):
-        reading.note_repair(f"role: {given!r} is read as {role.value}")
+        reading.repairs.append(f"role: {given!r} is read as {role.value}")
     return role
 
 
@@ -179,10 +179,10 @@ def build_entry(
         call_id = None if call_id is None else reading.text_of(call_id, "tool_call_id")
         if message.get("is_error") is True:
             status = "error"
-    for key in _OTHER_FIELDS.keys() & message.keys():
-        reading.clean_value(message[key], key)
-    extra = {key: value for key, value in message.items() if not _is_known(key, value, known)}
-    Reading(reading.index).clean_value(extra, "metadata")  # for its depth: it is not sent
+    for key in _OTHER_FIELDS.keys() & message.keys() & known:
+        if message[key] is not None:
+            reading.check_json(reading.require(message[key], _OTHER_FIELDS[key], key), key)
+    extra = {key: value for key, value in message.items() if key not in known}
     has_role_name = given in _ROLE_NAMES and not (given == "function" and call_id is not None)
     return ConversationEntry(
         role,
@@ -201,21 +201,6 @@ def build_entry(
         repairs=reading.note,
         **fields,
     )
-
-
-def _is_known(key: str, value: Any, known: frozenset[str]) -> bool:
-    return key in known and (
-        key not in _OTHER_FIELDS or value is None or isinstance(value, _OTHER_FIELDS[key])
-    )
-
-
-def mend_fields(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message whose fields beside the content are as they can be sent."""
-    reading = Reading(0)
-    return {
-        key: reading.clean_value(value, key) if key in _OTHER_FIELDS else value
-        for key, value in message.items()
-    }
 
 
 def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
@@ -240,11 +225,11 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     reading.require(call, Mapping, field)
-    call = reading.clean_value(call, field)
+    reading.check_json(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
     if call.get("type") != kind or not isinstance(body, Mapping):
-        reading.note_repair(f"{field}: the call had no type that is known, or no {kind}")
+        reading.repairs.append(f"{field}: the call had no type that is known, or no {kind}")
     body = body if isinstance(body, Mapping) else call
     call_id = reading.text_of(call.get("id"), f"{field}.id")
     name = reading.text_of(body.get("name"), f"{field}.{kind}.name")
@@ -289,8 +274,6 @@ def write_message(
     # Without a message, or with one that was not as it should be, everything is written.
     is_new = root is entry or root.repairs is not None or not source
     message = {key: value for key, value in source.items() if is_sent(key, entry, KNOWN_KEYS)}
-    if root.repairs is not None:
-        message = mend_fields(message)
     message["role"] = entry.role.value
     if entry.role_name and ROLES.get(entry.role_name) is entry.role and not entry.tool_call_id:
         message["role"] = entry.role_name

@@ -94,7 +94,8 @@ class ResponsesFormat(MappingFormat):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
         unknown = {key: item[key] for item in items for key in item if key not in _keys_of(item)}
-        items = [_clean_item(item, reading) for item in items]
+        items = [_known_fields(item) for item in items]
+        reading.check_json(items, type_of(items[0]) or "item")
         item, kind = items[0], type_of(items[0])
         if _is_of_answer(item) or kind == "compaction":
             entry = _read_answer(items, reading)
@@ -148,13 +149,10 @@ def _keys_of(item: Mapping[str, Any]) -> Collection[str]:
     return _KEYS.get(type_of(item), item)
 
 
-def _clean_item(item: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
-    """Return an item as JSON can carry it, without fields that it cannot have."""
+def _known_fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item without fields that it cannot have."""
     known = _keys_of(item)
-    clean: dict[str, Any] = reading.clean_value(
-        {key: item[key] for key in item if key in known}, type_of(item) or "item"
-    )
-    return clean
+    return {key: item[key] for key in item if key in known}
 
 
 def _read_content(
@@ -167,9 +165,9 @@ def _read_content(
     for place, block in enumerate(given):
         where, of_kind = f"{field}[{place}]", block
         if type_of(block) in {"text", "input_text", "output_text"} - {kind}:
-            reading.note_repair(f"{where}: {block['type']} where {kind} has to be")
+            reading.repairs.append(f"{where}: {block['type']} where {kind} has to be")
             of_kind = {**block, "type": kind}
-        parts.append(read_part(of_kind, reading.index, where, reading))
+        parts.append(read_part(of_kind, reading.index, where, typed=True))
     return join_text(parts), tuple(parts)
 
 
@@ -190,7 +188,7 @@ def _write_block(part: ContentPart, kind: str) -> Any:
 
 
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
-    source = _clean_item(as_mapping(entry.root.source), Reading())
+    source = _known_fields(as_mapping(entry.root.source))
     role = "developer" if entry.role_name == "developer" else entry.role.value
     return {**source, "role": role, "content": _write_content(entry)}
 
@@ -246,7 +244,7 @@ def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry
 
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
-    source = _clean_item(as_mapping(entry.root.source), Reading())
+    source = _known_fields(as_mapping(entry.root.source))
     kind = type_of(source) if call is None else f"{_kind_of(call)}_output"
     kind = kind if kind in _OUTPUTS else "function_call_output"
     own = source if type_of(source) == kind else {}
@@ -312,10 +310,10 @@ def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
 
 
 def _items_of(entry: ConversationEntry) -> list[Mapping[str, Any]]:
-    """Return the items an answer was read from, as JSON can carry them."""
+    """Return the items an answer was read from."""
     source = entry.root.source
     items = source if source.__class__ is MessageGroup else (source,)
-    return [_clean_item(item, Reading()) for item in items if isinstance(item, Mapping)]
+    return [_known_fields(item) for item in items if isinstance(item, Mapping)]
 
 
 def _is_anonymous(entry: ConversationEntry, items: Sequence[Any]) -> bool:

@@ -15,7 +15,6 @@ from history_curator.formats import (
     MARKS,
     MessageGroup,
     find_cache_marks,
-    mend_fields,
     wire_of,
     without_mark,
 )
@@ -152,7 +151,6 @@ class MessagesAreWellFormed(Rule):
             unknown = {*metadata, *(() if calls else ("tool_calls",))}
             if unknown & source.keys():
                 source = {key: value for key, value in source.items() if key not in unknown}
-            source = mend_fields(source) if entry.repairs else source  # as it is counted
         if parts and calls:
             parts = tuple(part for part in parts if not _is_call_block(part)) or None
         is_developer = entry.role_name == "developer" and not self.developer

@@ -160,7 +160,7 @@ class Broken(dict[str, Any]):
 @pytest.mark.parametrize("format", ALL, ids=lambda each: each.name)
 def test_a_mapping_that_fails_is_an_error_that_names_the_message(format):
     key = "parts" if format.name == "gemini" else "content"
-    whole = Broken({"role": "user", key: [{"text": "hi"}]})
+    whole = Broken({"role": "user", key: [{"type": "text", "text": "hi"}]})
     with pytest.raises(ConversionError, match=r"messages\[3\].*cannot be read: KeyError"):
         format.read(whole, 3)
     with pytest.raises(ConversionError, match="cannot be read: KeyError"):

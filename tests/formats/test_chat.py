@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from history_curator.errors import ConversionError
 from history_curator.formats import DictFormat
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -41,6 +42,6 @@ def test_only_the_assistant_calls(role: str) -> None:
     assert DictFormat().read(message, 0)[0].tool_calls is None
 
 
-def test_a_field_of_another_type_than_it_should_be_is_none_a_provider_knows() -> None:
-    (entry,) = DictFormat().read({"role": "user", "content": "hi", "id": 7, "status": "ok"}, 0)
-    assert entry.metadata == {"id": 7}
+def test_a_field_of_another_type_than_it_should_be_is_an_error_that_names_it() -> None:
+    with pytest.raises(ConversionError, match=r"messages\[0\]\.id: it is an int"):
+        DictFormat().read({"role": "user", "content": "hi", "id": 7}, 0)

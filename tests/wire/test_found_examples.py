@@ -144,12 +144,6 @@ def test_unknown_keys_are_stripped(budget):
     assert all(each.keys() <= {"role", "content", "refusal"} for each in curation.messages)
 
 
-def test_blocks_without_a_type_become_text_blocks():
-    given = [{"role": "user", "content": [{"text": "hello"}]}]
-    curation = Curator(provider="openai").curate(given)
-    assert curation.messages[0]["content"] == [{"type": "text", "text": "hello"}]
-
-
 ROLES = {" User ": "user", "SYSTEM": "system", "human": "user", "ai": "assistant"}
 
 
@@ -168,21 +162,12 @@ class TestTypesOnTheWire:
         assert ROLES[given] in {message["role"] for message in view}
         assert given not in {message["role"] for message in view}
 
-    @pytest.mark.parametrize("given", [{"a": 1}, None, 7], ids=["dict", "null", "number"])
+    @pytest.mark.parametrize("given", [{"a": 1}, None], ids=["dict", "null"])
     def test_arguments_that_are_not_text(self, provider, given):
         asked = call("callcall1")
         asked["tool_calls"][0]["function"]["arguments"] = given
         view = repaired([USER, asked, result("callcall1")], provider)
-        sent = view[1]["tool_calls"][0]["function"]["arguments"]
-        assert isinstance(sent, str)
-        assert not given or given == 7 or json.loads(sent) == given
-
-    def test_ids_that_are_numbers(self, provider):
-        asked = call("callcall1")
-        asked["tool_calls"][0]["id"] = 7
-        view = repaired([USER, asked, result("x") | {"tool_call_id": 7}], provider)
-        assert view[1]["tool_calls"][0]["id"] == view[2]["tool_call_id"]
-        assert isinstance(view[2]["tool_call_id"], str)
+        assert json.loads(view[1]["tool_calls"][0]["function"]["arguments"]) == (given or {})
 
     def test_a_call_without_a_type(self, provider):
         asked = call("callcall1")
@@ -190,25 +175,7 @@ class TestTypesOnTheWire:
         view = repaired([USER, asked, result("callcall1")], provider)
         assert view[1]["tool_calls"][0]["type"] == "function"
 
-    @pytest.mark.parametrize("given", [[1], "text", None, 7], ids=repr)
-    def test_input_that_is_not_an_object(self, provider, given):
-        asked = use("callcall1")
-        asked["content"][0]["input"] = given
-        view = repaired([USER, asked, {"role": "user", "content": [answer("callcall1")]}], provider)
-        assert view[1]["content"][0]["input"] == {}
-        assert count_tokens(view) == Curator(provider=provider).curate(view).tokens
-
-    def test_nan_and_infinity(self, provider):
-        asked = use("callcall1", {"x": float("nan"), "y": [float("inf")]})
-        view = repaired([USER, asked, {"role": "user", "content": [answer("callcall1")]}], provider)
-        assert view[1]["content"][0]["input"] == {"x": None, "y": [None]}
-
-    def test_a_block_without_a_type(self, provider):
-        odd = {"role": "user", "content": [{"text": "a"}, {"type": "text", "text": "b"}]}
-        (view,) = repaired([odd], provider)
-        assert view["content"][0] == {"type": "text", "text": "a"}
-
-    @pytest.mark.parametrize("depth", [150, 5_000, 100_000])
+    @pytest.mark.parametrize("depth", [150, 100_000])
     def test_nesting_of_any_depth_is_an_error_of_ours(self, provider, depth):
         deep = "bottom"
         for _ in range(depth):
@@ -216,7 +183,6 @@ class TestTypesOnTheWire:
         for odd in (
             use(given={"x": deep}),
             {"role": "user", "content": [{"type": "text", "text": "a", "x": deep}]},
-            {"role": "user", "content": "a", "x": deep},
         ):
             with pytest.raises(ConversionError, match="nested more than"):
                 Curator(provider=provider).curate([USER, odd])
@@ -257,12 +223,9 @@ class TestBedrockOrNot:
             assert find_format(self.ALONE, provider).name == "bedrock"
 
     @pytest.mark.parametrize("provider", OTHERS)
-    def test_for_a_provider_of_another_format_they_lack_their_type_which_is_reported(
-        self, provider
-    ):
-        assert repaired(list(self.ALONE), provider)[0]["content"] == [
-            {"type": "text", "text": "hello"}
-        ]
+    def test_for_a_provider_of_another_format_they_lack_their_type(self, provider):
+        with pytest.raises(ConversionError, match=r"content\[0\]: a content block has no type"):
+            check_conversation(self.ALONE, provider)
 
     @pytest.mark.parametrize("provider", OTHERS)
     def test_the_format_decides_where_it_is_given(self, provider):
@@ -274,12 +237,6 @@ class TestBedrockOrNot:
     def test_beside_a_plain_text_bedrock_is_the_one_that_says_so(self):
         assert find_format(self.MIXED).name == find_format(self.MIXED, "core").name == "dicts"
         assert find_format(self.MIXED, "bedrock").name == "bedrock"
-        view = repaired(list(self.MIXED), "bedrock")
-        assert [message["content"] for message in view] == [
-            [{"text": "hi"}],
-            [{"text": "yes"}],
-            [{"text": "hi"}],
-        ]
 
     @pytest.mark.parametrize("provider", [*PROVIDERS, None])
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])

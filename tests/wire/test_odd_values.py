@@ -116,19 +116,11 @@ def test_any_value_in_any_place(place, provider):
                 assert again.tokens == count_tokens(view), name
 
 
-def test_keys_and_values_that_json_has_no_words_for_become_text():
-    given = {"when": date(2026, 1, 1), "cost": Decimal("1.5"), (1, 2): float("inf")}
-    use = {"type": "tool_use", "id": "c1", "name": "f", "input": given}
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": "1"}
-    messages = [
-        USER,
-        {"role": "assistant", "content": [use]},
-        {"role": "user", "content": [result]},
-    ]
-    assert check_conversation(messages, "anthropic")
-    view = repair_conversation(messages, "anthropic")
-    assert view[1]["content"][0]["input"] == {"when": "2026-01-01", "cost": "1.5", "(1, 2)": None}
-    assert given["cost"] == Decimal("1.5")
+@pytest.mark.parametrize("odd", [date(2026, 1, 1), Decimal("1.5"), float("inf"), {(1, 2): 3}, {1}])
+def test_what_json_cannot_carry_is_an_error_that_names_it(odd):
+    (asked,) = spoken(type="tool_use", id="c1", name="f", input={"a": odd})[1:]
+    with pytest.raises(ConversionError, match=r"messages\[1\]\.content\[0\].* Fix: make it a"):
+        check_conversation([USER, asked], "anthropic")
 
 
 @pytest.mark.parametrize(

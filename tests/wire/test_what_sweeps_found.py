@@ -115,10 +115,6 @@ class TestWhatIsNotWrittenIsNotCounted:
         assert view[1]["content"] == answer["content"]
         assert "id" not in view[1]
 
-    def test_annotations_with_a_number_that_json_has_no_word_for(self):
-        noted = [{"type": "url_citation", "at": float("nan")}]
-        self.held([USER, {"role": "assistant", "content": "yes", "annotations": noted}, USER])
-
     def test_annotations_of_an_answer_that_is_joined_to_a_plain_one(self):
         plain = {"role": "assistant", "content": "before"}
         blank = {"role": "user", "content": " ", "type": "message"}
