@@ -20,9 +20,7 @@ from history_curator.errors import HistoryValidationError
 from history_curator.formats import parse_json
 from history_curator.quoting import join_lines, split_lines
 
-HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
-"""Where a history may stand in a request, first match wins."""
-
+_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 Found = tuple[int, dict[str, str]]
 """A message that may be sent, after its position in the client's history."""
 
@@ -77,7 +75,7 @@ def sanitize_history(
     given = _decode(payload, limits.max_payload_bytes)
     if isinstance(given, Mapping):
         prompt = given.get("prompt", prompt)
-        given = next((given[name] for name in HISTORY_FIELDS if name in given), None)
+        given = next((given[name] for name in _FIELDS if name in given), None)
         if not isinstance(prompt, str) or not prompt.strip():
             problem = "Must be text that is not empty"
             raise HistoryValidationError("prompt", problem, type(prompt).__name__, "type_error")

@@ -29,9 +29,6 @@ _WARNINGS: dict[str, tuple[Severity, str]] = {
 }
 """How much each fix matters, and what the caller can do about it."""
 
-JSON_OVERHEAD = 10
-"""Characters of JSON around a message, roughly."""
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryWarning:
@@ -76,7 +73,8 @@ class ValidatedHistory:
 
     def to_task_context(self) -> dict[str, Any]:
         """Return plain data to store with a task: messages, counts and when they were said."""
-        times = sorted((one["timestamp"] for one in self.records), key=_moment)
+        given = [one["timestamp"] for one in self.records]
+        times = [time for _, time in sorted((parse_timestamp(time), time) for time in given)]
         return {
             "messages": [dict(one) for one in self.records],
             "total_messages": len(self.records),
@@ -253,9 +251,9 @@ def _fit_total(findings: Findings, messages: list[dict[str, Any]]) -> list[dict[
 
 
 def calculate_history_size(messages: Iterable[Mapping[str, Any]]) -> int:
-    """Return the approximate size of messages in characters: fields, and a little JSON."""
+    """Return the approximate size in characters: fields, and 10 of JSON around each message."""
     fields = ("content", "role", "timestamp")
-    return sum(sum(len(one.get(name, "")) for name in fields) + JSON_OVERHEAD for one in messages)
+    return sum(sum(len(one.get(name, "")) for name in fields) + 10 for one in messages)
 
 
 def read_text(content: Any) -> tuple[str | None, int]:
@@ -276,15 +274,11 @@ _DATETIME = TypeAdapter(datetime)
 
 
 def parse_timestamp(text: object) -> datetime | None:
-    """Return the moment an ISO 8601 text names, or None. ``Z`` is UTC; no zone stays none."""
+    """Return the moment an ISO 8601 text names, or None; without a zone it is UTC."""
+    if not isinstance(text, str) or text[4:5] != "-":
+        return None
     try:
-        is_date = isinstance(text, str) and text[4:5] == "-"
-        return _DATETIME.validate_python(text) if is_date else None
+        moment = _DATETIME.validate_python(text)
     except ValidationError:
         return None
-
-
-def _moment(timestamp: str) -> datetime:
-    """Return a moment that can be compared with any other; no zone counts as UTC."""
-    moment = parse_timestamp(timestamp) or datetime.fromtimestamp(0, timezone.utc)
     return moment.replace(tzinfo=moment.tzinfo or timezone.utc)

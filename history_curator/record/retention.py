@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from history_curator.config import RetentionConfig
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.formats import MessageFormat, find_format, parse_object, read_entries
 from history_curator.managers.select import find_reducible, keep_words, start_of_turns
 from history_curator.record.outbox import WriteBehind
@@ -20,6 +21,7 @@ logger = logging.getLogger("history_curator.retention")
 
 TOOLS_USED = "tools_used"
 """A key under which applications keep the tool details of an answer in the answer itself."""
+_OLDER = "tool details of an older turn"
 
 
 def apply_retention(
@@ -193,13 +195,13 @@ def _trim(entries: Sequence[ConversationEntry], start: int) -> list[Conversation
     names = _name_results(entries)
     trimmed = list(entries)
     for index in find_reducible(entries, start):
-        entry = entries[index]
+        entry = _drop_tools_used(entries[index])
+        calls = tuple(replace(call, arguments="{}") for call in entry.tool_calls or ())
         if entry.role is MessageRole.TOOL:
-            trimmed[index] = _trim_result(entry, names.get(index))
-        elif entry.tool_calls:
-            trimmed[index] = _trim_calls(entry)
-        else:
-            trimmed[index] = _drop_tools_used(entry)
+            entry = _trim_result(entry, names.get(index))
+        elif calls and calls != entry.tool_calls:
+            entry = entry.evolve(tool_calls=calls, action="cleared", reason=_OLDER)
+        trimmed[index] = entry
     return trimmed
 
 
@@ -207,7 +209,7 @@ def _drop_tools_used(entry: ConversationEntry) -> ConversationEntry:
     if TOOLS_USED not in (entry.metadata or {}):
         return entry
     metadata = {key: value for key, value in (entry.metadata or {}).items() if key != TOOLS_USED}
-    return entry.evolve(metadata=metadata, action="cleared", reason="tools of an older turn")
+    return entry.evolve(metadata=metadata, action="cleared", reason=_OLDER)
 
 
 def _name_results(entries: Sequence[ConversationEntry]) -> dict[int, str]:
@@ -224,14 +226,6 @@ def _outcome_of(result: ConversationEntry, tool_name: str | None) -> dict[str, s
     return {"name": name, "status": result.status or "success"}
 
 
-def _trim_calls(entry: ConversationEntry) -> ConversationEntry:
-    calls = tuple(ToolCall(call.id, call.name, "{}", call.extra) for call in entry.tool_calls or ())
-    if calls == entry.tool_calls:
-        return entry
-    reason = "arguments of an older turn's calls are not kept"
-    return entry.evolve(tool_calls=calls, action="cleared", reason=reason)
-
-
 def _trim_result(entry: ConversationEntry, tool_name: str | None) -> ConversationEntry:
     text = entry.content or ""
     # Trimmed before, also where the store lost the status since.
@@ -243,7 +237,7 @@ def _trim_result(entry: ConversationEntry, tool_name: str | None) -> Conversatio
         truncated=True,
         original_length=len(text),
         action="cleared",
-        reason="results of older turns are kept as name and status",
+        reason=_OLDER,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from history_curator.curator import Curator
@@ -22,11 +22,8 @@ from history_curator.run_steps import Call, Steps, run_async, run_sync
 _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
 
 
-class Outcome(NamedTuple):
-    """The text of a tool result, and whether the tool worked."""
-
-    text: str
-    status: Literal["success", "error"]
+Outcome = tuple[str, Literal["success", "error"]]
+"""The text of a tool result, and whether the tool worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class ConversationRunner:
             outcomes = yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))
             results = result_messages(message, answer.tool_calls, outcomes)
             pairs = zip(read_entries(results), outcomes, strict=True)
-            record([replace(entry, status=outcome.status) for entry, outcome in pairs])
+            record([replace(entry, status=status) for entry, (_, status) in pairs])
             conversation += results
         recorded = get_evaluation_history(self.session, self.evaluation_id)
         return RunResult(content, conversation, recorded, steps, stopped)
@@ -147,8 +144,8 @@ class ConversationRunner:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            return Outcome(f"Error: {type(error).__name__}: {error}", "error")
-        return Outcome(text, "success")
+            return f"Error: {type(error).__name__}: {error}", "error"
+        return text, "success"
 
 
 def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
