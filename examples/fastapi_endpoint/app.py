@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,6 +19,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.output_parsers import StrOutputParser
+from sqlalchemy import Engine, create_engine
 
 from examples.fastapi_endpoint.offline import OfflineChatModel, look_up_service
 from history_curator import (
@@ -102,11 +104,17 @@ async def query(request: Request) -> dict[str, Any]:
     }
 
 
+@cache
+def open_database(url: str) -> Engine:
+    """Return the connections to a database, which all requests share."""
+    return create_engine(url)
+
+
 def open_thread(thread: str) -> CuratedChatMessageHistory:
     """Return a stored conversation."""
     from langchain_community.chat_message_histories import SQLChatMessageHistory
 
-    store = SQLChatMessageHistory(thread, connection=STORE)
+    store = SQLChatMessageHistory(thread, connection=open_database(STORE))
     return CuratedChatMessageHistory(store, max_tokens=MAX_TOKENS, retention=RETENTION)
 
 

@@ -42,6 +42,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             yield client
         server.should_exit = True
         thread.join(10)
+        example.open_database(example.STORE).dispose()
 
 
 def said(role: str, content: str, **extra: Any) -> dict[str, Any]:
