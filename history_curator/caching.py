@@ -17,8 +17,8 @@ from history_curator.errors import ConversionError
 from history_curator.formats import find_format
 
 __all__ = [
-    "Breakpoint", "CachePlan", "CacheRules", "Mark", "apply_anthropic", "apply_bedrock",
-    "cache_control", "find_cache_rules", "place_marks", "plan_cache", "ttl_of",
+    "Breakpoint", "CachePlan", "CacheRules", "Mark", "apply_anthropic", "cache_control",
+    "find_cache_rules", "place_marks", "plan_cache", "ttl_of",
 ]  # fmt: skip
 
 Message = TypeVar("Message")
@@ -187,51 +187,23 @@ def apply_anthropic(
     """Return ``messages``, ``system`` and ``tools`` with the plan's breakpoints set.
 
     A block that cannot carry a mark (thinking, empty text) passes it on to the one before it.
-    Marks that are there already stay, and count.
+    Marks that are there already stay, and count. The messages of another view are left alone.
     """
-    return _apply("cache_control", _mark_last, messages, plan, system=system, tools=tools)
-
-
-def apply_bedrock(
-    messages: Sequence[Mapping[str, Any]],
-    plan: CachePlan,
-    *,
-    system: Sequence[Any] | None = None,
-    tools: Sequence[Any] | None = None,
-) -> dict[str, Any]:
-    """Return the parts of a Bedrock Converse request with ``cachePoint`` blocks set.
-
-    ``tools`` are those of the ``toolConfig``. Points that are there already stay, and count.
-    """
-    return _apply("cachePoint", _append_point, messages, plan, system=system, tools=tools)
-
-
-def _apply(
-    name: str,
-    mark_blocks: Callable[[Any, float], list[Any] | None],
-    messages: Sequence[Mapping[str, Any]],
-    plan: CachePlan,
-    *,
-    system: Any,
-    tools: Any,
-) -> dict[str, Any]:
-    """Return a request in which the blocks that the chosen breakpoints end at are marked."""
     lead = plan.lead if system is not None else 0
     items: list[Mapping[str, Any]] = [{"content": tools}, {"content": system}, *messages]
     ends = _find_ends(messages, plan.entries - lead)
-    if ends is None:  # they are not the messages of the plan's view
+    if ends is None:
         return {"messages": list(messages), "system": system, "tools": tools}
     places = [0, lead, *(lead + end for end in ends)]
     others = [
         Mark(after, ttl_of(control))
         for item, after in zip(items, places, strict=True)
-        for control in _find_controls(item.get("content"), name)
+        for control in _find_controls(item.get("content"))
     ]
 
     def mark(item: Mapping[str, Any], point: Breakpoint) -> Mapping[str, Any] | None:
         content = item.get("content")
-        is_marked = bool(_find_controls(content, name))
-        blocks = None if is_marked else mark_blocks(content, point.ttl)
+        blocks = None if _find_controls(content) else _mark_last(content, point.ttl)
         return None if blocks is None else {**item, "content": blocks}
 
     marked = _mark_items(items, places, plan.choose(others), mark)
@@ -285,13 +257,14 @@ def _find_ends(messages: Sequence[Any], entries: int) -> list[int] | None:
     return list(accumulate(counts)) if sum(counts) == entries else None
 
 
-def _find_controls(blocks: Any, name: str) -> list[Any]:
+def _find_controls(blocks: Any) -> list[Any]:
     blocks = blocks if isinstance(blocks, (list, tuple)) else ()
-    return [block[name] for block in blocks if isinstance(block, Mapping) and block.get(name)]
+    controls = (block.get("cache_control") for block in blocks if isinstance(block, Mapping))
+    return list(filter(None, controls))
 
 
 def _mark_last(given: Any, ttl: float) -> list[Any] | None:
-    """Return Anthropic's blocks with the last one that can carry a mark marked; None without one."""
+    """Return blocks with the last one that can carry a mark marked; None without one."""
     blocks: list[Any] = (
         [{"type": "text", "text": given}] if isinstance(given, str) else list(given or ())
     )
@@ -302,10 +275,3 @@ def _mark_last(given: Any, ttl: float) -> list[Any] | None:
             blocks[index] = {**block, "cache_control": cache_control(ttl)}
             return blocks
     return None
-
-
-def _append_point(blocks: Any, ttl: float) -> list[Any] | None:
-    """Return Bedrock's blocks with a point behind the last; None where none may stand."""
-    if not isinstance(blocks, (list, tuple)) or not blocks or "reasoningContent" in blocks[-1]:
-        return None
-    return [*blocks, {"cachePoint": {**cache_control(ttl), "type": "default"}}]

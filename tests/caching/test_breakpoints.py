@@ -12,7 +12,6 @@ from history_curator.caching import (
     CachePlan,
     Mark,
     apply_anthropic,
-    apply_bedrock,
     find_cache_rules,
     place_marks,
     plan_cache,
@@ -200,43 +199,27 @@ class TestAnthropic:
         assert apply_anthropic(MESSAGES[:1], plan, system="rules")["messages"] == MESSAGES[:1]
 
 
-def test_bedrock_takes_a_cache_point_behind_the_last_block() -> None:
-    messages = [
-        {"role": role, "content": [{"text": "x"}]} for role in ("user", "assistant", "user")
-    ]
-    messages[2]["content"].append({"cachePoint": {"type": "default", "ttl": "1h"}})
-    plan = plan_cache(view_of("suau"), [2_000] * 4, prefix_entries=4)
-    out = apply_bedrock(messages, plan, system=[{"text": "rules"}])
-    point = {"cachePoint": {"type": "default", "ttl": "1h"}}
-    assert out["system"] == [{"text": "rules"}, point]
-    assert out["messages"][0]["content"] == [{"text": "x"}, point]
-    assert out["messages"][2] is messages[2]
-
-
 def count_marks(value: Any) -> int:
     """Return how many marks a request carries, wherever they stand."""
     if isinstance(value, dict):
-        names = ("cache_control", "cachePoint")
-        return sum(name in value for name in names) + sum(map(count_marks, value.values()))
+        return ("cache_control" in value) + sum(map(count_marks, value.values()))
     return sum(map(count_marks, value)) if isinstance(value, list) else 0
 
 
 @pytest.mark.parametrize("marked", [(), (1,), (1, 3), (1, 3, 5), (0, 1, 3, 5)])
-@pytest.mark.parametrize(
-    ("mark", "apply"), [("cache_control", apply_anthropic), ("cachePoint", apply_bedrock)]
-)
 def test_a_request_that_is_marked_already_never_gets_more_than_four(
-    mark: str, apply: Any, marked: tuple[int, ...]
+    marked: tuple[int, ...],
 ) -> None:
     messages: list[Any] = []
     for number in range(7):
-        block = {"text": "x"} if mark == "cachePoint" else {"type": "text", "text": "x"}
-        control = {mark: {"type": "default"}} if number in marked else {}
-        blocks = [block, control] if control and mark == "cachePoint" else [{**block, **control}]
+        block = {"type": "text", "text": "x"}
+        blocks = (
+            [{**block, "cache_control": {"type": "ephemeral"}}] if number in marked else [block]
+        )
         messages += [{"role": "user", "content": blocks}, {"role": "assistant", "content": [block]}]
     messages.pop()
     plan = plan_cache(view_of("uauauauauauau"), [5_000] * 13, prefix_entries=13)
-    before, out = repr(messages), apply(messages, plan)["messages"]
+    before, out = repr(messages), apply_anthropic(messages, plan)["messages"]
     shared = 0 in marked and any(each.after == 1 for each in plan.breakpoints)
     assert count_marks(out) == min(4, len(marked) + len(plan.breakpoints) - shared)
     with_marks = [index for index, each in enumerate(out) if count_marks(each)]
