@@ -27,14 +27,12 @@ class Decision:
     """The fate of one entry, and the reason.
 
     Attributes:
-        index: position in the record, or None for an inserted entry.
-        position: position in the view, or None when it is not there.
+        index, position: position in the record and in the view, or None when it is not there.
         role: who speaks.
         action: kept, truncated, cleared, dropped, merged, moved, inserted, summarised, repaired.
         reason: why, for a person.
         manager: who decided: a manager's name, ``budget``, ``rules``; empty when nobody did.
-        tokens_before: tokens as recorded; 0 when inserted.
-        tokens_after: tokens in the view; 0 when it is not there.
+        tokens_before, tokens_after: tokens as recorded and in the view, or 0.
         handle: the name by which the recall tool returns the original.
         origin: why an inserted entry was invented.
         name: the author or the tool.
@@ -65,8 +63,7 @@ class CurationReport:
     access, so an unread report is free.
 
     Attributes:
-        record: the recorded entries.
-        view: the entries that were sent.
+        record, view: the recorded entries, and those that were sent.
         token_counter: counts tokens; `count_entry` counts an entry as the budget does.
         tokens: the cost of the view: messages, tools and priming, without the reserve.
         max_tokens: the budget, or None.

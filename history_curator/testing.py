@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,12 +94,7 @@ def parse(text: str) -> list[dict[str, Any]]:
     ``A+(c1)`` one with text as well, ``T(c1)`` a result; ``~`` makes the text blank. Every text is
     different (``user 1``, ``answer 2``, …), so that a test can see which survive.
 
-    Raises:
-        ShorthandError: naming the word that cannot be read.
-
     Examples:
-        >>> [message["role"] for message in parse("S U A(c1,c2) T(c2) T(c1)")]
-        ['system', 'user', 'assistant', 'tool', 'tool']
         >>> parse("T(c1)")
         [{'role': 'tool', 'content': 'result 0 of c1', 'tool_call_id': 'c1'}]
     """
@@ -128,16 +122,12 @@ def show(messages: Sequence[Any]) -> str:
 
 def _parse_word(word: str, index: int) -> dict[str, Any]:
     match = _WORD.fullmatch(word)
-    if match is None:
+    letter, marks, ids = match.groups() if match else ("", "", "")
+    names = [name.strip() for name in ids.split(",")] if ids else []
+    if match is None or (letter != "A" and (letter == "T") != (len(names) == 1)):
         raise ShorthandError(
             f"word {index}: cannot read {word!r}. Fix: use S, U, A or T, then ~ or +, then ids in "
-            "parentheses, such as A+(c1,c2)."
-        )
-    letter, marks, ids = match.groups()
-    names = [name.strip() for name in ids.split(",")] if ids else []
-    if (letter == "T") != (len(names) == 1) and letter != "A":
-        raise ShorthandError(
-            f"word {index}: {word!r} names {len(names)} calls. Fix: a T has one id, S and U none."
+            "parentheses, such as A+(c1,c2); a T has one id, S and U none."
         )
     text = f"result {index} of {names[0]}" if letter == "T" else f"{_TEXTS[letter]} {index}"
     message: dict[str, Any] = {"role": _ROLES[letter], "content": "  " if "~" in marks else text}
@@ -222,15 +212,8 @@ class Trial:
     @property
     def rules(self) -> dict[str, int]:
         """For each broken rule, in how many conversations it is broken."""
-        broken = Counter(
-            rule for each in self.failures for rule in {item.rule for item in each.violations}
-        )
-        return dict(sorted(broken.items(), key=lambda item: int(item[0][1:])))
-
-    @property
-    def raised(self) -> int:
-        """How many conversations made the trimmer raise."""
-        return sum(each.error is not None for each in self.failures)
+        broken = [rule for each in self.failures for rule in {one.rule for one in each.violations}]
+        return {rule: broken.count(rule) for rule in sorted(set(broken), key=lambda r: int(r[1:]))}
 
 
 def try_trimmer(

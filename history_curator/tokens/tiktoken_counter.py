@@ -25,7 +25,6 @@ ALLOW_DOWNLOAD = "HISTORY_CURATOR_ALLOW_DOWNLOAD"
 
 _DOWNLOAD_SECONDS = 10.0
 ENCODINGS = {
-    "r50k_base": "r50k_base", "p50k_base": "p50k_base", "p50k_edit": "p50k_base",
     "cl100k_base": "cl100k_base", "o200k_base": "o200k_base", "o200k_harmony": "o200k_base",
 }  # fmt: skip
 """Encoding name to the file it is built from."""
@@ -44,7 +43,6 @@ class TiktokenCounter(MessageCounter):
     Args:
         encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
         factor: multiplies every count; by default the one of the model's family.
-        tool_factor: multiplies tool schemas and calls further.
 
     Examples:
         >>> counter = TiktokenCounter("o200k_base")
@@ -52,13 +50,7 @@ class TiktokenCounter(MessageCounter):
         True
     """
 
-    def __init__(
-        self,
-        encoding: str = "o200k_base",
-        *,
-        factor: float | None = None,
-        tool_factor: float | None = None,
-    ) -> None:
+    def __init__(self, encoding: str = "o200k_base", *, factor: float | None = None) -> None:
         is_encoding = encoding in ENCODINGS
         family = ModelFamily(encoding, "", encoding) if is_encoding else find_family(encoding)
         if family is None:
@@ -71,15 +63,10 @@ class TiktokenCounter(MessageCounter):
         self.encoding = family.encoding
         self.model = None if is_encoding else encoding
         factor = family.factor if factor is None else factor
-        tool_factor = family.tool_factor if tool_factor is None else tool_factor
-        self._rebuild = partial(TiktokenCounter, encoding, factor=factor, tool_factor=tool_factor)
-        names = [encoding if is_encoding else f"{self.encoding}:{family.name}"]
-        if factor != family.factor:
-            names.append(f"×{factor:g}")
-        if tool_factor != family.tool_factor:
-            names.append(f"tools×{tool_factor:g}")
-        name, image = " ".join(names), family.image
-        super().__init__(name, factor=factor, tool_factor=tool_factor, image=image)
+        self._rebuild = partial(TiktokenCounter, encoding, factor=factor)
+        name = encoding if is_encoding else f"{self.encoding}:{family.name}"
+        name += "" if factor == family.factor else f" ×{factor:g}"
+        super().__init__(name, factor=factor, tool_factor=family.tool_factor, image=family.image)
 
     @property
     def exact(self) -> bool:

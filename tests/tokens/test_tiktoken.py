@@ -153,7 +153,7 @@ class TestIdentity:
 
     def test_counters_that_count_differently_are_named_differently(self) -> None:
         options: list[dict[str, object]] = [
-            {}, {"factor": 1.2}, {"tool_factor": 1.2}, {"encoding": "gpt-4o"},
+            {}, {"factor": 1.2}, {"encoding": "gpt-4o"},
             {"encoding": "cl100k_base"},
         ]  # fmt: skip
         names = {TiktokenCounter(**each).name for each in options}  # type: ignore[arg-type]
