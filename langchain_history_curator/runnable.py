@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
-from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnableSerializable
@@ -20,12 +19,7 @@ from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
-from langchain_history_curator.tools_and_events import (
-    EVENT_NAME,
-    event_of,
-    graph_writer,
-    hide_from_stream,
-)
+from langchain_history_curator.tools_and_events import announce, graph_writer, hide_from_stream
 
 CuratorInput = (
     PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
@@ -143,22 +137,17 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         step = self.bind(**kwargs)
         return await step._acall_with_config(step._ainvoke, input, config)
 
-    def _invoke(self, given: Any, run_manager: Any, config: RunnableConfig) -> list[BaseMessage]:
-        return run_sync(self._steps(given, run_manager, config))
+    def _invoke(self, given: Any, run_manager: Any) -> list[BaseMessage]:
+        return run_sync(self._steps(given, run_manager.get_child()))
 
-    async def _ainvoke(
-        self, given: Any, run_manager: Any, config: RunnableConfig
-    ) -> list[BaseMessage]:
-        return await run_async(self._steps(given, run_manager, config))
+    async def _ainvoke(self, given: Any, run_manager: Any) -> list[BaseMessage]:
+        return await run_async(self._steps(given, run_manager.get_child()))
 
-    def _steps(self, given: Any, run: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
+    def _steps(self, given: Any, callbacks: Any) -> Steps[list[BaseMessage]]:
         with hide_from_stream() if self.managers else nullcontext():
             curation = yield Call(self.curate, self.acurate, (given,))
-        if run.handlers:
-            arguments = (EVENT_NAME, event_of(curation, self.name or "history"))
-            dispatch = (dispatch_custom_event, adispatch_custom_event)
-            yield Call(*dispatch, arguments, {"config": config})
-        return self._finish_view(curation)
+        announce(curation, self.name or "history", graph_writer(), callbacks)
+        return curation.messages
 
     @override
     def __or__(self, other: Any) -> Any:
@@ -218,12 +207,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             **models.budget_arguments(self.max_tokens, self.reserve),
             "format": FORMAT,
         }
-
-    def _finish_view(self, curation: Curation) -> list[BaseMessage]:
-        if writer := graph_writer():
-            with suppress(Exception):  # a broken writer never breaks the run
-                writer(event_of(curation, self.name or "history"))
-        return curation.messages
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:

@@ -151,19 +151,21 @@ EVENT_NAME = "history_curated"
 """The name of the custom event."""
 
 
-def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
-    """Return the counts before and after a curation, and what was done, as an event."""
-    return {"event": EVENT_NAME, **HistoryCurated.of(curation.report, prompt_name=name).to_dict()}
+def announce(curation: Curation, name: str, writer: Any, callbacks: Any = None) -> None:
+    """Send an event to a graph's custom stream, if there is one, and to the run it is part of.
 
-
-def announce(curation: Curation, name: str, writer: Callable[[Any], None] | None) -> None:
-    """Send the event to a graph's custom stream, if there is one, and to the run it is part of."""
-    event = event_of(curation, name)
-    with suppress(Exception):  # outside of a run, or a writer that is broken
+    `callbacks` are those of the run, where they are known.
+    """
+    if writer is None and callbacks is not None and not callbacks.handlers:
+        return
+    event = HistoryCurated.of(curation.report, prompt_name=name).to_dict()
+    event = {"event": EVENT_NAME, **event}
+    with suppress(Exception):  # a broken writer never breaks the run
         if writer is not None:
             writer(event)
-    with suppress(RuntimeError):
-        dispatch_custom_event(EVENT_NAME, event)
+    with suppress(RuntimeError):  # outside of a run
+        config: Any = None if callbacks is None else {"callbacks": callbacks}
+        dispatch_custom_event(EVENT_NAME, event, config=config)
 
 
 def graph_writer() -> Callable[[Any], None] | None:
