@@ -87,13 +87,6 @@ def budget_of(
     """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
 
     `output` replaces the tokens of the answer, `margin` the 5 %; `taken` are tokens counted before.
-
-    Raises:
-        ConfigurationError: when nothing is left.
-
-    Examples:
-        >>> budget_of(Window("gpt-4o", 128_000, writes=16_384)).max_tokens
-        105216
     """
     answer, why = _answer_tokens(window) if output is None else (output, "as asked")
     usable = window.limit - (window_margin(window.limit) if margin is None else margin)
@@ -115,11 +108,7 @@ def budget_of(
 
 
 def is_fraction(max_tokens: object) -> bool:
-    """Return whether a budget is given as a share of a window: 0.5, not 8_000.
-
-    Raises:
-        ConfigurationError: when it is a share that is not between 0 and 1.
-    """
+    """Return whether a budget is given as a share of a window: 0.5, not 8_000."""
     if not isinstance(max_tokens, float):
         return False
     if not 0.0 < max_tokens <= 1.0:
@@ -169,12 +158,7 @@ class Asked(NamedTuple):
 def rules_for(
     provider: str | ProviderProfile, asked: Asked, reasoning: ReasoningMode | None = None
 ) -> ProviderProfile:
-    """Return the profile for a request; one of your own as it is.
-
-    Examples:
-        >>> rules_for("anthropic", Asked(("claude-opus-4-8",), in_place=True)).hoists
-        False
-    """
+    """Return the profile for a request; one of your own as it is."""
     names = set(asked.models)
     return get_profile(
         provider,
@@ -215,12 +199,6 @@ def is_too_long(error: Exception) -> bool:
     """Return whether a provider says by an error that the request was too long for its model.
 
     LangChain has an error class for it; others are known by the words providers choose.
-
-    Examples:
-        >>> is_too_long(ValueError("prompt is too long: 214532 tokens > 200000 maximum"))
-        True
-        >>> is_too_long(ValueError("the tool timed out"))
-        False
     """
     if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True

@@ -217,6 +217,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             curating=lambda: (
                 hide_from_stream(summaries, _INTERNAL) if self._managers else nullcontext()
             ),
+            model=models.asked_models(request.model).models[0],
             usage=lambda response: response.result[-1] if response.result else "",
         )
         try:
