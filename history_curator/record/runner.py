@@ -5,25 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from history_curator.curator import Curator
-from history_curator.entries import ConversationEntry, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConfigurationError, ConversionError, a_type
-from history_curator.formats import parse_json, read_entries
+from history_curator.formats import parse_json
 from history_curator.managers import HistoryManager
 from history_curator.record.session import HistorySession, get_evaluation_history
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 
 _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
-
-
-Outcome = tuple[str, Literal["success", "error"]]
-"""The text of a tool result, and whether the tool worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,42 +93,34 @@ class ConversationRunner:
         if get_evaluation_history(self.session, self.evaluation_id):
             self.evaluation_id = uuid4()
         record = partial(self.session.record, evaluation_id=self.evaluation_id)
-        conversation = list(self.session.messages)
-        added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-        record(added)
-        conversation += added
+        record([{"role": "user", "content": given}] if isinstance(given, str) else given)
         content: str | None = None
         stopped: Literal["answer", "max_steps"] = "max_steps"
         steps = 0
         while steps < self.max_steps:
             steps += 1
-            view = list(conversation)
+            view = self.session.messages
             if self._curator is not None:
                 curate, acurate = self._curator.curate, self._curator.acurate
                 options = {"tools": self.tool_specs, "session": self.session}
-                view = (yield Call(curate, acurate, (conversation,), options)).messages
+                view = (yield Call(curate, acurate, (view,), options)).messages
             response = yield _call_either_way(self.call_provider, view, self.tool_specs)
-            message = assistant_message(response)
-            (answer,) = record([message])
-            conversation.append(message)
+            (answer,) = record([assistant_message(response)])
             if not answer.tool_calls:
                 content, stopped = answer.content, "answer"
                 break
-            outcomes = yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))
-            results = result_messages(message, answer.tool_calls, outcomes)
-            pairs = zip(read_entries(results), outcomes, strict=True)
-            record([replace(entry, status=status) for entry, (_, status) in pairs])
-            conversation += results
+            record((yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))))
         recorded = get_evaluation_history(self.session, self.evaluation_id)
-        return RunResult(content, conversation, recorded, steps, stopped)
+        return RunResult(content, self.session.messages, recorded, steps, stopped)
 
-    def _use_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
+    def _use_tools(self, calls: Sequence[ToolCall]) -> list[ConversationEntry]:
         return [run_sync(self._use_tool(call)) for call in calls]
 
-    async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
+    async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[ConversationEntry]:
         return await asyncio.gather(*(run_async(self._use_tool(call)) for call in calls))
 
-    def _use_tool(self, call: ToolCall) -> Steps[Outcome]:
+    def _use_tool(self, call: ToolCall) -> Steps[ConversationEntry]:
+        status: Literal["success", "error"] = "success"
         try:
             if call.name not in self.tools:
                 known = ", ".join(self.tools) or "none"
@@ -144,8 +132,10 @@ class ConversationRunner:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            return f"Error: {type(error).__name__}: {error}", "error"
-        return text, "success"
+            text, status = f"Error: {type(error).__name__}: {error}", "error"
+        return ConversationEntry(
+            MessageRole.TOOL, text, tool_call_id=call.id, tool_name=call.name, status=status
+        )
 
 
 def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
@@ -180,22 +170,3 @@ def assistant_message(response: Any) -> dict[str, Any]:
         return response
     always = ("role", "content")
     return {name: data[name] for name in _FIELDS if name in data and (data[name] or name in always)}
-
-
-def result_messages(
-    message: Mapping[str, Any], calls: Sequence[ToolCall], outcomes: Sequence[Outcome]
-) -> list[dict[str, Any]]:
-    """Return tool results as messages: one each, or one of blocks for a call in blocks."""
-    content = message.get("content")
-    pairs = list(zip(calls, outcomes, strict=True))
-    if isinstance(content, list) and any(block.get("type") == "tool_use" for block in content):
-        blocks = [
-            {"type": "tool_result", "tool_use_id": call.id, "content": text}
-            | ({"is_error": True} if status == "error" else {})
-            for call, (text, status) in pairs
-        ]
-        return [{"role": "user", "content": blocks}]
-    return [
-        {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
-        for call, (text, _) in pairs
-    ]

@@ -74,7 +74,8 @@ class HistorySession:
     def messages(self) -> list[Any]:
         """Every message as the object that was recorded; dicts where formats were mixed."""
         entries = self.entries
-        writer = _common_format([entry.source for entry in entries]) or DictFormat()
+        sources = [entry.source for entry in entries if entry.source is not None]
+        writer = _common_format(sources) or DictFormat()
         return ungroup_items(writer.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
@@ -214,8 +215,6 @@ def get_evaluation_history(
 
 def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
     """Return the one format that reads and writes all these messages, or None."""
-    if not sources or any(source is None for source in sources):
-        return None
     flat = ungroup_items(sources)
     if all(isinstance(message, Mapping) for message in flat):
         return find_format(flat)
