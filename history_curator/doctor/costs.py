@@ -233,24 +233,19 @@ class WhatIf:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class _AsItWas:
+def _send_as_it_was(conversation: LabConversation, _counter: TokenCounter) -> View:
     """The host's own views: its last summary, and everything since."""
+    starts: list[tuple[int, list[ConversationEntry]]] = [(0, [])]
+    for position, text in conversation.summaries:
+        first = sum(home < position for home in conversation.homes)
+        note = ConversationEntry(MessageRole.USER, text, origin="summary")
+        starts.append((first, [note] if text else []))
 
-    max_tokens: int | None = None
+    def view(upto: int) -> list[ConversationEntry]:
+        first, notes = [each for each in starts if each[0] <= upto][-1]
+        return [*notes, *conversation.entries[first:upto]]
 
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        starts: list[tuple[int, list[ConversationEntry]]] = [(0, [])]
-        for position, text in conversation.summaries:
-            first = sum(home < position for home in conversation.homes)
-            note = ConversationEntry(MessageRole.USER, text, origin="summary")
-            starts.append((first, [note] if text else []))
-
-        def view(upto: int) -> list[ConversationEntry]:
-            first, notes = [each for each in starts if each[0] <= upto][-1]
-            return [*notes, *conversation.entries[first:upto]]
-
-        return view
+    return view
 
 
 def what_if(
@@ -277,7 +272,7 @@ def what_if(
         return []
     chosen: list[tuple[str, int | None]] = [("curator", budget) for budget in budgets]
     chosen += [(peer, min(budgets)) for peer in peers] if budgets else []
-    policies: dict[str, Policy] = {AS_IT_WAS: _AsItWas()}
+    policies: dict[str, Policy] = {AS_IT_WAS: Policy(_send_as_it_was)}
     policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
     results = replay(
         [session for session, _ in pairs], policies, provider=None, counter=counter,

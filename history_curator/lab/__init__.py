@@ -8,19 +8,12 @@ from __future__ import annotations
 from history_curator.lab.conversations import LabConversation, sample_conversation
 from history_curator.lab.files import load_conversations
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
-from history_curator.lab.policies import (
-    CuratorPolicy,
-    NamedPolicy,
-    Policy,
-    policy_names,
-)
+from history_curator.lab.policies import Policy, named_policy, policy_names
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
 from history_curator.lab.run_replay import SessionPage, replay
 
 __all__ = [
-    "CuratorPolicy",
     "LabConversation",
-    "NamedPolicy",
     "Policy",
     "PolicyResult",
     "PriceSheet",
@@ -28,6 +21,7 @@ __all__ = [
     "SessionPage",
     "get_prices",
     "load_conversations",
+    "named_policy",
     "plot_frontier",
     "policy_names",
     "price_sheets",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any, Protocol, runtime_checkable
+from functools import cache, lru_cache, partial
+from typing import Any
 
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole
@@ -28,54 +28,31 @@ Entries of the record come back as the same objects, edited ones as copies that 
 """
 
 
-@runtime_checkable
-class Policy(Protocol):
-    """Decides what is sent at each call of a conversation.
+@dataclass(frozen=True)
+class Policy:
+    """Decides what is sent at each call: ``start`` returns the view function of one conversation.
 
-    A policy travels to worker processes, so it must be picklable. Memory about one conversation
-    belongs in the view it returns.
+    It travels to worker processes, so it must be picklable; memory about one conversation belongs
+    into its view function. Requests above ``max_tokens`` are counted. Any object that has both is a
+    policy.
     """
 
-    @property
-    def max_tokens(self) -> int | None:
-        """The budget it was given; views above it are counted."""
-
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        """Return the view function for one conversation."""
-
-
-@dataclass(frozen=True)
-class CuratorPolicy:
-    """A `Curator`, or a function that builds one in the worker, as a policy."""
-
-    curator: Any
+    start: Callable[[LabConversation, TokenCounter], View]
     max_tokens: int | None = None
 
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        """Return the view function for one conversation."""
-        # A copy shares no memory with the replay of another conversation.
-        curator = copy(self.curator) if isinstance(self.curator, Curator) else self.curator()
-        entries, tools = conversation.entries, conversation.tools
-        return lambda upto: curator.curate(entries[:upto], tools=tools).entries
+
+def _curate(given: Any, conversation: LabConversation, _counter: TokenCounter) -> View:
+    # A copy shares no memory with the replay of another conversation.
+    curator = copy(given) if isinstance(given, Curator) else given()
+    entries, tools = conversation.entries, conversation.tools
+    return lambda upto: curator.curate(entries[:upto], tools=tools).entries
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPolicy:
-    """A policy without a curator by its name: ``no curation``, ``trim_messages`` and others."""
-
-    name: str
-    max_tokens: int | None = None
-
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        """Return the view function for one conversation."""
-        return _NAMED[self.name](conversation, counter, self.max_tokens or 0)
-
-
-def _send_everything(conversation: LabConversation, _counter: Any, _max_tokens: int) -> View:
+def _send_everything(_max: int, conversation: LabConversation, _counter: TokenCounter) -> View:
     return lambda upto: conversation.entries[:upto]
 
 
-def _keep_newest(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
+def _keep_newest(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """The system message and the newest messages that fit, as most people write it themselves."""
     system = [each for each in conversation.entries[:1] if each.role is MessageRole.SYSTEM]
     sizes = [counter.count_entry(entry) for entry in conversation.entries]
@@ -90,7 +67,7 @@ def _keep_newest(conversation: LabConversation, counter: TokenCounter, max_token
     return view
 
 
-def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
+def _trim_messages(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
     messages = as_langchain(conversation)
     trim = import_extra("langchain_core.messages", package="langchain-core").trim_messages
@@ -102,7 +79,7 @@ def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tok
     return entries_of(lambda upto: trim(messages[:upto], **options), messages, conversation)
 
 
-def _clear_tool_uses(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
+def _clear_tool_uses(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
     editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
     messages = as_langchain(conversation)
@@ -118,7 +95,7 @@ def _clear_tool_uses(conversation: LabConversation, counter: TokenCounter, max_t
 
 
 def _chat_memory_buffer(
-    conversation: LabConversation, counter: TokenCounter, max_tokens: int
+    max_tokens: int, conversation: LabConversation, counter: TokenCounter
 ) -> View:
     """LlamaIndex's ``ChatMemoryBuffer``."""
     memory = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
@@ -141,7 +118,7 @@ def _chat_memory_buffer(
     return entries_of(send, messages, conversation)
 
 
-_NAMED: dict[str, Callable[[LabConversation, TokenCounter, int], View]] = {
+_NAMED: dict[str, Callable[[int, LabConversation, TokenCounter], View]] = {
     "no curation": _send_everything,
     "newest that fit": _keep_newest,
     "trim_messages": _trim_messages,
@@ -212,10 +189,11 @@ def named_policy(name: str, max_tokens: int | None) -> Policy:
     if max_tokens is None and name != "no curation":
         raise ConfigurationError(f"policy {name!r} needs a budget. Fix: pass max_tokens.")
     if name in _NAMED:
-        return NamedPolicy(name, max_tokens)
+        return Policy(partial(_NAMED[name], max_tokens or 0), max_tokens)
     # Usage in a log is about the request of that time, not about these views.
     options: dict[str, Any] = {"compact_to": 1.0} if name == "sliding" else {}
-    return CuratorPolicy(Curator(max_tokens=max_tokens, calibration=False, **options), max_tokens)
+    curator = Curator(max_tokens=max_tokens, calibration=False, **options)
+    return Policy(partial(_curate, curator), max_tokens)
 
 
 def as_policies(
@@ -232,7 +210,8 @@ def as_policies(
         elif hasattr(each, "start"):
             chosen[name] = each
         elif isinstance(each, Curator) or callable(each):
-            chosen[name] = CuratorPolicy(each, getattr(each, "max_tokens", max_tokens))
+            limit = getattr(each, "max_tokens", max_tokens)
+            chosen[name] = Policy(partial(_curate, each), limit)
         else:
             raise ConfigurationError(
                 f"policy {name!r} is {a_type(each)}. Fix: pass a Curator, an object with "

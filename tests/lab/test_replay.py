@@ -15,9 +15,9 @@ from history_curator import Curator, check_conversation, count_tokens
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
-    NamedPolicy,
     SessionPage,
     load_conversations,
+    named_policy,
     policy_names,
     replay,
     sample_conversation,
@@ -111,7 +111,7 @@ class TestTimes:
             def start(self, conversation: Any, counter: Any) -> Any:
                 return lambda upto: []
 
-        policies = {"all": NamedPolicy("no curation", 10_000), "nothing": Nothing()}
+        policies = {"all": named_policy("no curation", 10_000), "nothing": Nothing()}
         plain = run([LabConversation("t", self.talk(0, 10))], policies, provider=None)
         hidden = run(
             [LabConversation("t", self.talk(0, 10), hidden=20_000)], policies, provider=None

@@ -11,9 +11,9 @@ import pytest
 from history_curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.lab import (
-    NamedPolicy,
     PolicyResult,
     ReplayResults,
+    named_policy,
     plot_frontier,
     replay,
 )
@@ -24,7 +24,7 @@ from tests.lab.test_replay import session
 def found() -> Any:
     policies = {
         "mine": Curator(max_tokens=900),
-        "all": NamedPolicy("no curation", 900),
+        "all": named_policy("no curation", 900),
         "trim": "trim_messages",
     }
     return replay(

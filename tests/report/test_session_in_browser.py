@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.lab import NamedPolicy, SessionPage
+from history_curator.lab import SessionPage, named_policy
 from history_curator.report_page import render_session
 from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
 from tests.report.test_page_text import HOSTILE
@@ -96,7 +96,7 @@ class TestComparing:
 
     def test_a_faulty_request_says_so(self, show: Any) -> None:
         opened = show(
-            policies={"mine": Curator(max_tokens=1_000), "all": NamedPolicy("no curation", 1_000)}
+            policies={"mine": Curator(max_tokens=1_000), "all": named_policy("no curation", 1_000)}
         )
         rows = opened.page.locator("#numbers tr")
         assert rows.nth(0).locator("td").last.text_content() == "0"
@@ -111,7 +111,7 @@ class TestComparing:
         assert f"{over} of {len(opened.data['calls'])} calls of all are at fault (" in story
 
     def test_it_opens_where_another_policy_dropped_the_question(self, show: Any) -> None:
-        newest = NamedPolicy("newest that fit", 1_000)
+        newest = named_policy("newest that fit", 1_000)
         opened = show(policies={"mine": Curator(max_tokens=1_000), "newest": newest})
         story = opened.page.locator("#story").text_content()
         assert re.match(r"Call \d+: newest leaves out the question \(message 1\)", story)
