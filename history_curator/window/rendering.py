@@ -112,30 +112,37 @@ class Renderer:
 
     def render_entries(self, entries: Entries) -> Rendering:
         """Return a rendering of these entries, after the rules that hold in a unit by itself."""
-        return self._rendering(self.profile.repair_unit(entries))
+        return self._count(self.profile.repair_unit(entries))
 
     def bind(self, rendering: Rendering, unit: Unit) -> Rendering:
         """Return a rendered unit with its entries bound to their messages."""
-        key = (id(rendering), unit.start)
-        known = self._bound.get(key)
-        if known is not None:
-            return known[1]
-        record, indexes = self.record, unit.indexes
-        if rendering.is_untouched:
-            bound = [record.entry_at(at) for at in indexes]
-        else:
-            places = {id(record.facts[at].entry): at for at in indexes if at >= 0}
-            bound = [self._bind_entry(entry, places) for entry in rendering.entries]
-        shown = rendering._replace(entries=bound)
-        self._bound[key] = (rendering, shown)  # holding the rendering keeps the key its own
-        return shown
+        key, record = (id(rendering), unit.start), self.record
+        if key not in self._bound:
+            if rendering.is_untouched:
+                bound = [record.entry_at(at) for at in unit.indexes]
+            else:
+                places = {id(record.facts[at].entry): at for at in unit.indexes if at >= 0}
+                bound = [self._bind_entry(entry, places) for entry in rendering.entries]
+            # Holding the rendering keeps the key its own.
+            self._bound[key] = (rendering, rendering._replace(entries=bound))
+        return self._bound[key][1]
 
     def _bind_entry(self, entry: ConversationEntry, places: dict[int, int]) -> ConversationEntry:
-        index = places.get(id(entry.root))
+        """Return an entry, or an edited copy of one, as that of the message at its place."""
+        index, was = places.get(id(entry.root)), entry.root
         if index is None:
             return entry
         recorded = self.record.entry_at(index)
-        return recorded if entry.original is None else rebase(entry, recorded)
+        if entry.original is None:
+            return recorded
+        return entry.evolve(
+            original=recorded.root,
+            source=recorded.source if entry.source is was.source else entry.source,
+            sequence=recorded.sequence,
+            span=recorded.span,
+            # Where a rule took unknown keys off, those of the recorded entry stay off.
+            metadata=recorded.metadata if entry.metadata is was.metadata else entry.metadata,
+        )
 
     def _remember(self, kind: str, unit: Unit, render: Callable[[Unit], Rendering]) -> Rendering:
         facts = self.record.facts
@@ -156,10 +163,8 @@ class Renderer:
             if any(new is not old for new, old in zip(capped, entries, strict=True)):
                 entries = self.profile.repair_unit(tuple(capped))
         is_recorded = unit.head is self.record.facts[unit.start].entry  # no call was listed twice
-        if entries is unit.entries and is_recorded and -1 not in unit.indexes:
-            sizes = tuple([self.memo.count(self.record.facts[at]) for at in unit.indexes])
-            return Rendering(entries, sizes, sum(sizes), True, _has_reasoning(entries))
-        return self._rendering(entries)
+        is_whole = entries is unit.entries and None not in unit.results
+        return self._count(entries, is_untouched=is_whole and is_recorded)
 
     def _render_bare(self, unit: Unit) -> Rendering:
         entries = self.profile.without_reasoning(tuple(self.render_full(unit).entries))
@@ -170,9 +175,10 @@ class Renderer:
         cleared = self.render_entries(tuple(map(self._clear_entry, unit.entries)))
         return cleared if cleared.tokens < full.tokens else full
 
-    def _rendering(self, entries: Entries) -> Rendering:
+    def _count(self, entries: Entries, *, is_untouched: bool = False) -> Rendering:
         sizes = tuple(map(self.memo.counter.count_entry, entries))
-        return Rendering(entries, sizes, sum(sizes), False, _has_reasoning(entries))
+        has_reasoning = any(entry.reasoning for entry in entries)
+        return Rendering(entries, sizes, sum(sizes), is_untouched, has_reasoning)
 
     def _cap_result(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
         text = entry.content
@@ -194,59 +200,32 @@ class Renderer:
         )
 
     def _clear_entry(self, entry: ConversationEntry) -> ConversationEntry:
-        if entry.pinned:
+        """Return an entry with its result as a placeholder, or long arguments shortened."""
+        text, calls = entry.content or "", entry.tool_calls
+        is_result = entry.role is MessageRole.TOOL
+        if entry.pinned or (is_result and len(text) <= SHORT_RESULT and not entry.has_media):
             return entry
-        if entry.role is MessageRole.TOOL:
-            return clear_result(entry, self._handle(entry), self.recall_tool)
-        calls = entry.tool_calls
-        if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
+        if is_result:
+            handle = self._handle(entry)
+            note = f"; {recall_hint(handle, self.recall_tool)} returns it" if handle else ""
             return entry.evolve(
-                tool_calls=tuple(map(shorten_arguments, calls)),
-                action="truncated",
-                reason="long arguments of an old call",
+                content=f"[cleared: {len(text):,} characters{note}]",
+                parts=None,
+                truncated=True,
+                original_length=len(text),
+                handle=handle,
+                action="cleared",
+                reason="old tool result",
             )
+        if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
+            short, reason = tuple(map(shorten_arguments, calls)), "long arguments of an old call"
+            return entry.evolve(tool_calls=short, action="truncated", reason=reason)
         return entry
 
     def _handle(self, entry: ConversationEntry) -> str | None:
         if entry.handle is not None or not self.recall_tool or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
-
-
-def _has_reasoning(entries: Entries) -> bool:
-    return any(entry.reasoning for entry in entries)
-
-
-def rebase(entry: ConversationEntry, recorded: ConversationEntry) -> ConversationEntry:
-    """Return an edited copy as an edit of a recorded entry that says the same as its original."""
-    was = entry.root
-    return entry.evolve(
-        original=recorded.root,
-        source=recorded.source if entry.source is was.source else entry.source,
-        sequence=recorded.sequence,
-        span=recorded.span,
-        # Where a rule took unknown keys off, those of the recorded entry stay off.
-        metadata=recorded.metadata if entry.metadata is was.metadata else entry.metadata,
-    )
-
-
-def clear_result(
-    entry: ConversationEntry, handle: str | None, recall_tool: bool | str
-) -> ConversationEntry:
-    """Return a tool result as a placeholder, unless it is short anyway."""
-    text = entry.content or ""
-    if len(text) <= SHORT_RESULT and not entry.has_media:
-        return entry
-    note = f"; {recall_hint(handle, recall_tool)} returns it" if handle else ""
-    return entry.evolve(
-        content=f"[cleared: {len(text):,} characters{note}]",
-        parts=None,
-        truncated=True,
-        original_length=len(text),
-        handle=handle,
-        action="cleared",
-        reason="old tool result",
-    )
 
 
 def shorten_arguments(call: ToolCall) -> ToolCall:
