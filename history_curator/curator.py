@@ -343,7 +343,9 @@ class Curator:
     def _explain(self, call: Call, view: View) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]
         if call.budget is not None:
-            steps.insert(-1, Step("budget", view.fitted, _ConstantReason()))
+            left_out = map(id, [entry.root for entry in call.curated.entries()])
+            reasons = dict.fromkeys(left_out, "before the cutoff: the budget is reached")
+            steps.insert(-1, Step("budget", view.fitted, reasons))
         return CurationReport(
             record=call.record.entries(),
             view=view.entries,
@@ -371,13 +373,6 @@ class Curator:
             self.bus.publish(event)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: %r", self.name, curation.report)
-
-
-class _ConstantReason(dict[int, str]):
-    """Gives one reason for every entry that the budget leaves out."""
-
-    def get(self, key: int, default: Any = None) -> Any:
-        return "before the cutoff: the budget is reached"
 
 
 def _guess_tail(record: Record) -> Tail:

@@ -86,9 +86,6 @@ class Unit:
         unit.indexes[place], unit.results[place - 1] = index, entry
         return unit
 
-    def __repr__(self) -> str:
-        return f"<Unit {self.kind} at {self.start}>"
-
 
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
     """Return a marked result for a call that was never answered."""

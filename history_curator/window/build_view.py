@@ -31,26 +31,18 @@ NO_RULES = ProviderProfile("none", ())
 class View(NamedTuple):
     """A view that fits and conforms.
 
-    Attributes:
-        fitted: the entries before the provider's rules looked at them as a whole.
-        tokens: the exact count of the entries, without tools, reserve and priming.
-        is_smaller: whether it is shorter than the usual budget leaves it.
-        is_shrunk: whether its newest unit was shrunk to fit, or had to go.
-        stable_entries: how many leading entries the next view repeats, unless it compacts.
-        cutoff: position in the record of the first entry behind the cutoff; 0 when all is shown.
-        kept_entries: positions in the record of entries before the cutoff that stay.
-        compacted: whether this view does not simply go on from that of the request before.
+    It is `compacted` when it does not simply go on from that of the request before.
     """
 
     entries: list[ConversationEntry]
-    fitted: Sequence[ConversationEntry] = ()
-    tokens: int = 0
+    fitted: Sequence[ConversationEntry] = ()  # before the rules looked at them as a whole
+    tokens: int = 0  # without tools, reserve and priming
     window: Cutoff = Cutoff()
-    is_smaller: bool = False
-    is_shrunk: bool = False
-    stable_entries: int = 0
-    cutoff: int = 0
-    kept_entries: tuple[int, ...] = ()
+    is_smaller: bool = False  # than the usual budget leaves it
+    is_shrunk: bool = False  # its newest unit was shrunk to fit, or had to go
+    stable_entries: int = 0  # the next view repeats them, unless it compacts
+    cutoff: int = 0  # position in the record of the first entry behind the cutoff
+    kept_entries: tuple[int, ...] = ()  # positions in the record of those before it that stay
     compacted: bool = False
 
 

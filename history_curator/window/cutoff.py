@@ -34,51 +34,35 @@ EXTRA_DEPTH = 0.065
 
 
 class Cutoff(NamedTuple):
-    """Where a view begins. Two views with the same cutoff differ in what was added at the end alone.
+    """Where a view begins: at which `unit`, and which units before it stay.
 
-    Attributes:
-        unit: position of the first unit behind the cutoff.
-        kept_units: positions of the units before it that stay.
-        recap_tokens: tokens set aside for the recap.
-        recap_until: position behind the last unit that the recap knows to be shown.
-        reasoning_from: position of the first unit that is shown with its reasoning: reasoning is
-            bound to what stood before it when it was thought.
+    Two views with the same cutoff differ in what was added at the end alone. Reasoning is bound to what
+    stood before it when it was thought, so only units from `reasoning_from` on are shown with theirs.
     """
 
     unit: int = 0
     kept_units: tuple[int, ...] = ()
     recap_tokens: int = 0
-    recap_until: int = 0
+    recap_until: int = 0  # position behind the last unit that the recap knows to be shown
     reasoning_from: int = 0
 
 
 class WindowState(NamedTuple):
-    """The cutoff and the size of the view after some units arrived.
-
-    Attributes:
-        end: how many units arrived.
-        cutoff: where the view begins.
-        tokens: all that is shown, but for the system entries in front.
-        first_allowed: the first unit that may be sent: a barrier, or 0.
-        total_tokens: everything that may be sent, where it may still fit.
-    """
+    """The cutoff and the size of the view after units up to `end` arrived."""
 
     end: int = 0
     cutoff: Cutoff = Cutoff()
-    tokens: int = 0
-    first_allowed: int = 0
-    total_tokens: float = 0
+    tokens: int = 0  # of all that is shown, but for the system entries in front
+    first_allowed: int = 0  # the first unit that may be sent: a barrier, or 0
+    total_tokens: float = 0  # of everything that may be sent, where it may still fit
 
     def restore_if_all_fits(self, available: int) -> WindowState:
         """Return the state that shows everything that may be sent, where that fits."""
-        first = self.first_allowed
-        if (
-            max(self.cutoff.unit, self.cutoff.reasoning_from) > first
-            and self.total_tokens <= available
-        ):
-            cutoff = Cutoff(first, reasoning_from=first)
-            return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
-        return self
+        first, left_out = self.first_allowed, max(self.cutoff.unit, self.cutoff.reasoning_from)
+        if left_out <= first or self.total_tokens > available:
+            return self
+        cutoff = Cutoff(first, reasoning_from=first)
+        return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
 
 
 class UnitSizes:
@@ -153,9 +137,8 @@ class UnitSizes:
     def _count_bridge(self, position: int) -> int:
         """Return the tokens of what a rule puts before a user entry that follows an exchange."""
         units = self.pairing.units
-        if not position or units[position].kind != "user":
-            return 0
-        if units[position - 1].kind != "exchange":
+        kinds = (units[position - 1].kind, units[position].kind) if position else ()
+        if kinds != ("exchange", "user"):
             return 0
         last = units[position - 1].entries[-1]
         bridge = self._renderer.profile.bridge(last, units[position].head)
