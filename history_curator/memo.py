@@ -88,12 +88,14 @@ class Record:
         self._bound = dict(enumerate(entries))
         self._named_by: Record | None = None
         recorded = [each.entry for each in facts]
-        self.pairing = Pairing(recorded, None if earlier is None else earlier.pairing)
+        self.pairing: Pairing = Pairing(recorded, None if earlier is None else earlier.pairing)
         self.offsets: list[int] = [] if earlier is None else earlier.offsets.copy()
         self._names: list[int] = [] if earlier is None else earlier._names[: len(earlier)]
         known = [] if earlier is None else list(earlier.checkpoints.items())[-_STATES:]
         same = self.pairing.first_changed
-        self.checkpoints = {key: state for key, state in known if state.end <= same}
+        self.checkpoints: dict[Hashable, Any] = {
+            key: state for key, state in known if state.end <= same
+        }
         units, total = self.pairing.units, self.offsets[-1] if self.offsets else 0
         start = units[len(self.offsets) - 1].start if self.offsets else 0
         for unit in units[len(self.offsets) :]:
@@ -314,7 +316,7 @@ def _key_of_entry(entry: ConversationEntry) -> Hashable:
     rare = None
     if entry.parts is not None or entry.reasoning is not None or entry.repairs is not None:
         rare = (freeze(entry.parts), freeze(entry.reasoning), entry.repairs)
-    called = calls and tuple([(c.id, c.name, c.arguments, freeze(c.extra)) for c in calls])
+    called = tuple([(c.id, c.name, c.arguments, freeze(c.extra)) for c in calls or ()])
     return (*_get_fields(entry), called, rare, time)
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import (
-    BudgetUnsatisfiableError,
     ComposedManager,
     Curator,
     RoleTruncator,
@@ -89,24 +88,6 @@ def test_a_history_may_end_on_the_assistant(messages: list[Any], budget: int | N
 def test_without_pressure_nothing_is_touched(messages: list[Any]) -> None:
     view = Curator(max_tokens=100_000).curate(messages).messages
     assert all(mine is given for mine, given in zip(view, messages, strict=True))
-
-
-@given(conversations(max_turns=10), st.sampled_from([80, 200]))
-def test_a_growing_conversation_gives_the_views_of_a_new_curator(
-    messages: list[Any], budget: int
-) -> None:
-    growing = Curator(max_tokens=budget)
-    for end in range(1, len(messages) + 1):
-        assert view_of(growing, messages[:end]) == view_of(
-            Curator(max_tokens=budget), messages[:end]
-        )
-
-
-def view_of(curator: Curator, messages: list[Any]) -> Any:
-    try:
-        return curator.curate(messages).messages
-    except BudgetUnsatisfiableError as error:
-        return str(error)
 
 
 @pytest.mark.parametrize("provider", PROFILES)

@@ -7,22 +7,24 @@ from typing import Any
 import pytest
 
 from history_curator import ConversionError, Curation, Curator
+from history_curator.rules import PROVIDERS
 from tests.support import data
 from tests.support.guarantees import curate_and_check
 
-BUDGETS = (1_000, 4_000, 16_000, 64_000)
+BUDGETS = (None, 1_000, 4_000, 16_000, 64_000)
 SAMPLE = 25
 """One conversation of so many in the quick run; the nightly run takes all."""
 
 
 def sweep(name: str, step: int) -> None:
-    for conversation in data.load(name)[::step]:
+    """Curate prefixes of conversations, each for another provider."""
+    for number, conversation in enumerate(data.load(name)[::step]):
         messages = conversation["messages"]
         if name in data.EDGE_FILES and not _readable(messages):
             continue
         ends = sorted({*range(5, len(messages) + 1, 5), len(messages)})
         for budget in BUDGETS:
-            curator = Curator(max_tokens=budget)
+            curator = Curator(max_tokens=budget, provider=PROVIDERS[number % len(PROVIDERS)])
             for end in ends:
                 curate_and_check(messages[:end], curator=curator)
 
@@ -36,7 +38,7 @@ def _readable(messages: list[Any]) -> bool:
     ]
     if unread:
         with pytest.raises(ConversionError, match=rf"messages\[{unread[0]}\]\.content.*Fix:"):
-            Curator(max_tokens=BUDGETS[0]).curate(messages)
+            Curator(max_tokens=BUDGETS[1]).curate(messages)
     return not unread
 
 

@@ -133,13 +133,16 @@ def test_every_view_of_a_growing_session_is_the_one_of_a_new_curator(
             assert agrees(curator, messages[:end])
 
 
-def test_options_in_any_mix_do_not_meet() -> None:
+@pytest.mark.parametrize("provider", ["core", "openai", "anthropic", "gemini"])
+def test_options_in_any_mix_do_not_meet(provider: str) -> None:
     choose = random.Random(7)
     record = [system("s"), user("find it")]
     for step in range(40):
-        record += [call(f"c{step}"), result(f"c{step}", f"{step} " * 60)]
+        record += [call(f"c{step}"), result(f"c{step}", f"{step} " * choose.randint(1, 60))]
+        if choose.random() < 0.15:
+            record.append(system("mind " * choose.randint(1, 20)))
     schema = {"type": "function", "function": {"name": "look", "description": "d " * 50}}
-    shared = Curator(max_tokens=900)
+    shared = Curator(max_tokens=900, provider=provider)
     for _ in range(150):
         messages = record[: choose.randrange(2, len(record))]
         options = {
@@ -278,7 +281,8 @@ class TestLateArrivals:
     def test_results_that_come_later_join_their_calls(self) -> None:
         rng = random.Random(3)
         for budget in (500, 1_150, 1_300, 6_000):
-            history, late, known = [user("look at everything")], [], Curator(max_tokens=budget)
+            history, known = [user("look at everything")], Curator(max_tokens=budget)
+            late: list[Any] = []
             for at in range(40):
                 text = " ".join(f"src/{at}/part{word}.py" for word in range(rng.choice([3, 30])))
                 history.append(call(f"c{at}", path=f"src/{at}.py"))
