@@ -17,7 +17,7 @@ from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
 from history_curator.window.block import add_block, count_common, is_first_exchange
-from history_curator.window.cutoff import Cutoff, UnitSizes, WindowState, find_cutoff
+from history_curator.window.cutoff import ANSWERED, Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering, WindowOptions
@@ -165,9 +165,9 @@ class ViewBuilder:
         options = self.options
         if not options.recap or options.budget is None:
             return None
-        record, tool = self.record, options.recall_tool
-        counter, budget = self.memo.counter, options.budget
-        return Recap(record, self.pairing, record.offsets, counter, budget, recall_tool=tool)
+        return Recap(
+            self.record, self.memo.counter, options.budget, recall_tool=options.recall_tool
+        )
 
     def size_recap(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside for the recap of the units before a cutoff."""
@@ -187,11 +187,12 @@ class ViewBuilder:
     def pieces(self, state: WindowState) -> list[Rendering]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff = state.cutoff
-        kept = [self._show_unit(at, cutoff) for at in cutoff.kept_units]
-        if cutoff.recap_tokens and self.recap is not None:
-            note = self.recap.write(cutoff)
-            if note is not None:
-                kept.append(self.renderer.render_entries((note,)))
+        notes = [] if self.recap is None else self.recap.write(cutoff)
+        front = [
+            *[(note.before, 0, self.renderer.render_entries((note.entry,))) for note in notes],
+            *[(at, 1, self._show_kept(at, cutoff)) for at in cutoff.kept_units],
+        ]
+        kept = [piece for *_, piece in sorted(front, key=lambda each: each[:2])]
         shown = [self._show_unit(at, cutoff) for at in range(cutoff.unit, state.end)]
         if not self.late_system:
             return [self.heading, *kept, *shown]
@@ -307,6 +308,21 @@ class ViewBuilder:
         if position < cutoff.reasoning_from:
             return renderer.bind(renderer.render_without_reasoning(unit), unit)
         return renderer.bind(renderer.render_full(unit), unit)
+
+    def _show_kept(self, position: int, cutoff: Cutoff) -> Rendering:
+        """Return a unit before the cutoff that stays, and after a question that it was answered."""
+        piece, units = self._show_unit(position, cutoff), self.pairing.units
+        following = min(at for at in (*cutoff.kept_units, cutoff.unit) if at > position)
+        is_open = following < len(units) and units[following].kind != "user"
+        is_question = units[position].kind == "user" and not units[position].head.pinned
+        if not is_question or following == position + 1 or is_open:
+            return piece
+        answered = self.renderer.render_entries((ANSWERED,))
+        return Rendering(
+            (*piece.entries, *answered.entries),
+            (*piece.sizes, *answered.sizes),
+            piece.tokens + answered.tokens,
+        )
 
     def _show_system(self, index: int) -> Rendering:
         return self.renderer.render_entries((self.record.entry_at(index),))

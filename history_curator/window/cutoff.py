@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import NamedTuple
 
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.units import Pairing
 from history_curator.window.rendering import Renderer
 
@@ -29,6 +30,18 @@ RESTART_BUDGETS = 8
 """Budgets of cheap size, four characters a token, between two restart points."""
 KEPT_QUESTION_SHARE = 0.25
 """A question before the cutoff stays while it takes no more than this share of what is available."""
+ANSWERED = ConversationEntry(
+    MessageRole.ASSISTANT,
+    "[Answered; the answer is no longer shown.]",
+    origin="bridge",
+    action="inserted",
+    reason="the question before it was answered, and must not look open",
+)
+"""Stands behind a kept question whose answer left."""
+ANSWERED_TOKENS = 20
+"""Its tokens at most."""
+RECAP_ABOVE_TARGET = 0.25
+"""Share of the recap that a compaction leaves beside the share of `compact_to`."""
 EXTRA_DEPTH = 0.065
 """Share of what is available by which a compaction goes deeper for one more unit like the newest."""
 
@@ -259,7 +272,9 @@ def _compact(  # noqa: PLR0917
         size = fronts.get(key)
         if size is None:
             questions = _kept_questions(sizes, cutoff, position, barrier, available)
-            size = fronts[key] = sum([size_of(unit) for unit in questions if unit not in pinned])
+            questions = [unit for unit in questions if unit not in pinned]
+            tokens = sum(map(size_of, questions)) + ANSWERED_TOKENS * len(questions)
+            size = fronts[key] = tokens
         last_pin = bisect_left(pinned, cutoff)
         return size + sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else size
 
@@ -268,6 +283,7 @@ def _compact(  # noqa: PLR0917
         return sizes.size_recap(cutoff, available) if fits else 0
 
     target = _leave_space_for_one_more(newest, available, target)
+    target += int(RECAP_ABOVE_TARGET * size_recap(position))
     cutoff, tail, recap = position, 0, size_recap(position)
     front = size_in_front(cutoff)
     for _ in range(2):  # the recap of what really left is smaller than that of everything

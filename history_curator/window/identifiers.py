@@ -1,17 +1,18 @@
 """Identifiers: the names, paths and ids an agent may need again after their source left the view.
 
 Agents rarely look up prose again. They look up a path, an order number or a flag they used
-before. A line per identifier keeps dozens of exchanges usable for the price of one.
+before. Each stands under the key or the tool it came from, so that nobody has to guess what it is.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.formats import parse_object
+from history_curator.formats import parse_json, parse_object
 
 HALF_LIFE = 100
 """Entries after which a mention counts half."""
@@ -28,7 +29,11 @@ _RUN = re.compile(r"[#~.\w@/+-]+")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _ID = re.compile(r"#?[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 _HINT = re.compile(r"[\d/@]")
-"""Every identifier has one of these, and none a space."""
+"""Every identifier in a text has one of these, and none a space."""
+_NAMES_NUMBER = re.compile(r"id|number|code|zip|phone|pid|port|account|ref", re.IGNORECASE)
+"""Keys under which a bare number means something."""
+Named = tuple[str, str]
+"""The key or tool that a value came from, and the value."""
 
 
 class Mentions(NamedTuple):
@@ -39,8 +44,8 @@ class Mentions(NamedTuple):
         found: found in a text.
     """
 
-    used: tuple[str, ...] = ()
-    found: tuple[str, ...] = ()
+    used: tuple[Named, ...] = ()
+    found: tuple[Named, ...] = ()
 
 
 def find_identifiers(entry: ConversationEntry) -> Mentions:
@@ -49,22 +54,25 @@ def find_identifiers(entry: ConversationEntry) -> Mentions:
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
         >>> find_identifiers(E(R.USER, "please change order #W5565470 in src/app.py"))
-        Mentions(used=(), found=('#W5565470', 'src/app.py'))
+        Mentions(used=(), found=(('user', '#W5565470'), ('user', 'src/app.py')))
     """
-    used = dict.fromkeys(
-        value for call in entry.tool_calls or () for value in _short_values(call.arguments)
-    )
-    found: dict[str, None] = {}
+    used: dict[str, str] = {}
+    for call in entry.tool_calls or ():
+        for label, value in _walk_values(parse_object(call.arguments), call.name):
+            if len(value) >= SHORTEST - 1 and (_is_told(label, value) or value.isdigit()):
+                used.setdefault(value, label)
+    found: dict[str, str] = {}
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        for value in _values_in_text(entry.content[:SCANNED_CHARACTERS]):
+        for label, value in _find_in_text(entry, entry.content[:SCANNED_CHARACTERS]):
             if len(used) + len(found) >= MOST_PER_ENTRY:
                 break
-            if value not in used:
-                found[value] = None
-    return Mentions(tuple(used), tuple(found))
+            if value not in used and _is_told(label, value):
+                found.setdefault(value, label)
+    swapped = [tuple((label, value) for value, label in each.items()) for each in (used, found)]
+    return Mentions(*swapped)
 
 
-def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[str]:
+def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[Named]:
     """Return identifiers, most useful first: used often and lately, arguments before finds.
 
     Args:
@@ -72,25 +80,53 @@ def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE)
         half_life: entries after which a mention counts half.
     """
     scores: dict[str, float] = {}
-    decay = 0.5 ** (1.0 / half_life)
-    factor = 1.0
+    labels: dict[str, str] = {}
+    decay, factor = 0.5 ** (1.0 / half_life), 1.0
     for used, found in reversed(mentions):
-        for value in used:
-            scores[value] = scores.get(value, 0.0) + factor
-        for value in found:
-            scores[value] = scores.get(value, 0.0) + FOUND_WEIGHT * factor
+        for named, weight in ((used, 1.0), (found, FOUND_WEIGHT)):
+            for label, value in named:
+                scores[value] = scores.get(value, 0.0) + weight * factor
+                labels.setdefault(value, label)
         factor *= decay
-    return sorted(scores, key=scores.__getitem__, reverse=True)
+    counts = Counter(label for each in mentions for named in each for label, _ in named)
+    distinct = Counter(labels.values())
+
+    def worth(value: str) -> float:  # a key whose values come again is worth more
+        label = labels[value]
+        repeats = max(0, counts[label] - distinct[label])
+        return scores[value] * (repeats + 1) / (counts[label] + 2)
+
+    return [(labels[value], value) for value in sorted(scores, key=worth, reverse=True)]
 
 
-def _values_in_text(text: str) -> Iterator[str]:
+def _is_told(label: str, value: str) -> bool:
+    """Whether a value means something under its label: no bare number, and no pair of words."""
+    if value.isdigit():
+        return _NAMES_NUMBER.search(label) is not None
+    is_path = value.count("/") > 1 or any(each in "._-" or each.isdigit() for each in value)
+    return "/" not in value or " " in value or is_path
+
+
+def _find_in_text(entry: ConversationEntry, text: str) -> Iterator[Named]:
+    """Yield the values of a text under their keys where it is JSON, else under the speaker."""
+    label = entry.tool_name or ("result" if entry.role is MessageRole.TOOL else entry.role.value)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            values = parse_json(entry.content or "")
+        except ValueError:
+            values = None
+        if values is not None:
+            for key, value in _walk_values(values, label):
+                if len(value) >= SHORTEST and " " not in value and _HINT.search(value):
+                    yield key, value
+            return
     for word in dict.fromkeys(text.split()):
-        if len(word) < SHORTEST or not _HINT.search(word):
+        if len(word) < SHORTEST or not _HINT.search(word) or word.startswith("<"):
             continue
         for run in _RUN.findall(word[:_WORD]):
             for value in _values_in_run(run):
                 if SHORTEST <= len(value) <= LONGEST:
-                    yield value
+                    yield label, value
 
 
 def _values_in_run(run: str) -> Iterator[str]:
@@ -103,26 +139,22 @@ def _values_in_run(run: str) -> Iterator[str]:
             yield path
     else:
         for value in _ID.findall(run):
-            digits = value.lstrip("#")
-            if digits.isdigit():
-                if 5 <= len(digits) <= 20:
-                    yield digits
-            elif any(map(str.isdigit, value)):
+            if any(map(str.isdigit, value)):
                 yield value
 
 
-def _short_values(arguments: str) -> Iterator[str]:
-    """Yield the short values in the JSON arguments of a call."""
-    waiting: list[object] = [parse_object(arguments)]
+def _walk_values(value: object, label: str) -> Iterator[Named]:
+    """Yield the short values of JSON data, each with the nearest key above it."""
+    waiting: list[tuple[str, object]] = [(label, value)]
     count = 0
     while waiting and count < MOST_PER_ENTRY:
-        value = waiting.pop()
+        label, value = waiting.pop()
         if isinstance(value, dict):
-            waiting.extend(reversed(list(value.values())))
+            waiting.extend(reversed([(str(key), each) for key, each in value.items()]))
         elif isinstance(value, list):
-            waiting.extend(reversed(value))
+            waiting.extend((label, each) for each in reversed(value))
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             text = value if isinstance(value, str) else repr(value)
-            if SHORTEST - 1 <= len(text) <= LONGEST and "\n" not in text:
+            if len(text) <= LONGEST and "\n" not in text:
                 count += 1
-                yield text
+                yield label[:40], text

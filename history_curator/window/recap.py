@@ -1,85 +1,83 @@
-"""The recap: the note about what is no longer shown.
+"""The recap: notes about the part that is no longer shown, each where its messages stood.
 
-One line for each unit that left, newest first until its share is used, then the identifiers that
-stood there, most used first. No other text of a tool result is in it, no line stands twice, and
-nothing that is still in view. Foreign text is quoted as one line that cannot pass for a message, a
-placeholder or a handle of ours.
+A note says how many messages left, what the user said, in their own words, what was done and how
+it ended, and the values that later calls may need again. Of a part in which no tool was used it says
+only how much it was: a chat is better served by earlier messages that match the question. Foreign
+text is quoted line by line (see `quoting`), and of a tool result nothing but values is in it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
 
-from history_curator.entries import (
-    ConversationEntry,
-    MessageRole,
-    recall_hint,
-    span_handle,
-)
+from history_curator.entries import ConversationEntry, MessageRole, recall_hint, span_handle
 from history_curator.formats import parse_object
-from history_curator.memo import EntryFacts, Record
-from history_curator.quoting import join_lines
+from history_curator.memo import Record
+from history_curator.quoting import join_lines, quote_text
 from history_curator.tokens import TokenCounter
-from history_curator.units import Pairing, Unit
+from history_curator.units import Unit, asks_for_something
 from history_curator.window.cutoff import Cutoff
 from history_curator.window.identifiers import Mentions, find_identifiers, rank_identifiers
 
-SHARE = 0.10
-"""Share of what is available that the recap may take."""
-NEWEST_LINES_SHARE = 1 / 5
-"""Share of the recap that goes to the newest lines, before identifiers; older lines get the rest."""
-MOST_TOKENS = 2_000
-LEAST_TOKENS = 60
-"""Tokens below which it is not worth its cost."""
-HEADING_TOKENS, HANDLE_TOKENS = 30, 48
-"""Tokens for its first line and the one before the identifiers, and for a handle."""
-BUDGETS_BACK, UNITS_BACK = 32, 400
-"""How many budgets of cheap size it looks back, and how many units."""
+SHARE, MOST_TOKENS = 0.10, 2_000
+"""Share of what is available that the recap may take, and its most tokens."""
 SHARE_OF_REMOVED = 1 / 8
 """It is never larger than this share of what it stands for."""
+HEADING_TOKENS, HANDLE_TOKENS, TITLES_TOKENS = 22, 48, 26
+"""Tokens of a note's first and last line, of a handle, and of the titles within."""
+USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.22, 0.2, 1_000
+"""Shares of what the user said and of the newest actions, and the most tokens of values."""
+BUDGETS_BACK, UNITS_BACK, USERS_BACK = 32, 400, 60
+"""How many budgets of cheap size it looks back, how many units, and how many user messages."""
+MISSES = 5
+"""Actions that do not fit, after which no older one is tried."""
+TOKENS_PER_UNIT = 60
+"""Tokens that a unit adds to it at most, about."""
+USER_CHARACTERS = (480, 280, 160, 90)
+"""Characters of a user message: the first number with which all fit."""
 
-TOKENS_PER_NAME = 6
-"""Tokens of an identifier, about."""
-
-IDENTIFIERS = "[Identifiers and arguments from there, for reference only]"
-_USER_CHARACTERS, _ANSWER_CHARACTERS = 160, 100
-_VALUE_CHARACTERS, _CALL_CHARACTERS, _CALLS = 60, 110, 8
+_ANSWER_CHARACTERS, _VALUE_CHARACTERS, _CALL_CHARACTERS, _CALLS = 120, 60, 160, 8
+_PATH_CHARACTERS = 120
 _RECAPS_REMEMBERED = 4
+_ANSWERS = ("answer", "message", "response", "content", "text", "result", "output")
+"""Keys under which an answer in JSON has its text."""
+_FAILED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:failed|failures?|errors?)\b", re.IGNORECASE)
+_ERROR = re.compile(
+    r"[\[{<(\"' ]{0,4}(?:tool_use_)?(?:error|exception|traceback|fatal|failed)\b", re.IGNORECASE
+)
+_EXIT = re.compile(r"\bexit(?:ed)? (?:code|status|with(?: code)?):? ?[1-9]", re.IGNORECASE)
+
+
+class Note(NamedTuple):
+    """A part of the recap, and the position of the unit before which it stands."""
+
+    before: int
+    entry: ConversationEntry
 
 
 class Recap:
     """Sizes and writes the recap of one record.
 
     Args:
-        record: what is known of each entry.
-        pairing: its units.
-        offsets: cheap size, in characters, of everything recorded before each unit.
+        record: the conversation.
         counter: counts the tokens.
         budget: the budget of the view, in tokens.
         recall_tool: whether it names a handle for what left; a text is the recall tool's name.
     """
 
     def __init__(
-        self,
-        record: Record,
-        pairing: Pairing,
-        offsets: Sequence[int],
-        counter: TokenCounter,
-        budget: int,
-        *,
-        recall_tool: bool | str = False,
+        self, record: Record, counter: TokenCounter, budget: int, *, recall_tool: bool | str = False
     ) -> None:
         self._record = record
-        self._pairing = pairing
-        self._units = pairing.units
-        self._offsets = offsets
+        self._units = units = record.pairing.units
         self._counter = counter
-        exchanges = (at if unit.kind == "exchange" else -1 for at, unit in enumerate(self._units))
+        exchanges = (at if unit.kind == "exchange" else -1 for at, unit in enumerate(units))
         self._last_exchange = [-1, *accumulate(exchanges, max)]  # before each unit
-        self._tokens = [-1] * len(self._units), [-1] * len(self._units)  # without tools, with tools
         self._characters_back = BUDGETS_BACK * budget * 4
         self._recall_tool = recall_tool
         self._heading = HEADING_TOKENS + HANDLE_TOKENS * bool(recall_tool)
@@ -88,189 +86,203 @@ class Recap:
 
     def size(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside when the units before a cutoff leave."""
-        if cutoff <= 0:
+        headings = 2 * self._heading
+        if cutoff <= 0 or 8 * headings > available:
             return 0
-        first = self._first_unit(cutoff)
-        removed = (self._offsets[cutoff] - self._offsets[first]) // 4
+        first, offsets = self._first_unit(cutoff), self._record.offsets
+        if self._last_exchange[cutoff] < first:
+            return headings
+        removed = (offsets[cutoff] - offsets[first]) // 4
         most = min(int(available * SHARE), MOST_TOKENS, int(removed * SHARE_OF_REMOVED))
-        if most < max(LEAST_TOKENS, self._heading):
-            # A handle is worth its line even where nothing else can be said.
-            return self._heading if self._recall_tool and self._heading * 4 <= available else 0
-        spent, has_tools = self._heading, self._has_tools(first, cutoff)
-        units, known = self._units, self._tokens[has_tools]
-        for position in range(cutoff - 1, first - 1, -1):
-            tokens = known[position]
-            if tokens < 0:
-                unit, tokens = units[position], 0
-                if has_tools or unit.kind == "user":
-                    tokens = self._unit_tokens(unit, has_tools)
-                known[position] = tokens
-            spent += tokens
-            if spent >= most:
-                return most
-        return spent
+        most = min(most, headings + TITLES_TOKENS + TOKENS_PER_UNIT * (cutoff - first))
+        return most if most >= headings + TITLES_TOKENS else headings
 
-    def write(self, cutoff: Cutoff) -> ConversationEntry | None:
-        """Return the recap of the units before a cutoff, but for those that stay.
+    def write(self, cutoff: Cutoff) -> list[Note]:
+        """Return the notes on the units before a cutoff, but for those that stay.
 
-        It is written once for the content of those units, and remembered with the newest of them.
+        They are written once for the content of those units, and remembered with the newest of them.
         """
+        if not cutoff.recap_tokens:
+            return []
         units, first = self._units, self._first_unit(cutoff.unit)
         until = max(cutoff.recap_until, cutoff.unit)
-        if cutoff.recap_tokens < self._heading:
-            return None
         end = units[until].start if until < len(units) else len(self._record)
         facts = self._record.facts
+        oldest = [facts[units[at].start] for at in self._list_users(cutoff)]
         key = (
-            self._counter.name,
-            self._recall_tool,
-            cutoff.recap_tokens,
-            cutoff.unit - first,
-            tuple([unit - first for unit in cutoff.kept_units]),
-            units[cutoff.unit].start,
+            self._counter.name, self._recall_tool, *cutoff[:3], cutoff.unit - first, *oldest,
             *facts[units[first].start : end],
-            *[facts[index] for index in self._pairing.late_results],
-        )
+            *[facts[index] for index in self._record.pairing.late_results],
+        )  # fmt: skip
         known = facts[units[until - 1].start].recaps
         if key not in known:
             if len(known) >= _RECAPS_REMEMBERED:
                 known.clear()
             known[key] = self._write(cutoff, first, until)
-        found: ConversationEntry | None = known[key]
-        return found
-
-    def _has_tools(self, first: int, cutoff: int) -> bool:
-        """Whether a tool was used in the units before a cutoff."""
-        last = self._last_exchange[cutoff]
-        return last >= first
-
-    def _unit_tokens(self, unit: Unit, has_tools: bool) -> int:
-        """Return the tokens that a unit adds to the recap at most; worked out once."""
-        line, tokens = self._line(unit)
-        if not has_tools:
-            return tokens
-        facts = self._record.facts
-        results = tuple([None if index < 0 else facts[index] for index in unit.indexes[1:]])
-        known = facts[unit.start].renderings
-        key = ("recap", self._counter.name, *results)
-        if key not in known:
-            mentions = self._mentions(unit)
-            names = {name for each in mentions for some in each for name in some}
-            known[key] = tokens + TOKENS_PER_NAME * sum(name not in line for name in names)
-        found: int = known[key]
+        found: list[Note] = known[key]
         return found
 
     def _first_unit(self, cutoff: int) -> int:
-        """Return the first unit before a cutoff that the recap looks back to."""
-        offset = self._offsets[cutoff] - self._characters_back
-        first = max(0, cutoff - UNITS_BACK)
-        return first if offset <= 0 else bisect_left(self._offsets, offset, first, cutoff)
+        """Return the first unit before a cutoff whose actions and values the recap looks at."""
+        offsets = self._record.offsets
+        offset, first = offsets[cutoff] - self._characters_back, max(0, cutoff - UNITS_BACK)
+        return first if offset <= 0 else bisect_left(offsets, offset, first, cutoff)
 
-    def _write(self, cutoff: Cutoff, first: int, until: int) -> ConversationEntry | None:
-        units, stay = self._units, set(cutoff.kept_units)
-        gone = [unit for at, unit in enumerate(units[first : cutoff.unit], first) if at not in stay]
-        shown = [*[units[at] for at in cutoff.kept_units], *units[cutoff.unit : until]]
-        if not gone:
-            return None
-        has_tools = any(unit.kind == "exchange" for unit in gone)
-        available = cutoff.recap_tokens - self._heading
-        used = {self._line(unit)[0] for unit in shown}
-        lines: list[str] = []
-        candidates = [unit for unit in reversed(gone) if has_tools or unit.kind == "user"]
-        share = int(available * NEWEST_LINES_SHARE) if has_tools else available
-        rest, spent = self._add_lines(candidates, share, used, lines)
-        names: list[str] = []
-        if has_tools:
-            available -= spent
-            names, spent = self._choose_identifiers(gone, shown, lines, available)
-            newest = len(lines)
-            self._add_lines(rest, available - spent, used, lines)
-            older_text = "\n".join(lines[newest:])
-            names = [name for name in names if name not in older_text]
-        return self._compose(cutoff, lines[::-1], names)
+    def _list_users(self, cutoff: Cutoff) -> list[int]:
+        """Return the units of user messages that left: the oldest third, and the newest."""
+        users = self._record.pairing.users
+        left = [
+            at for at in users[: bisect_left(users, cutoff.unit)] if at not in cutoff.kept_units
+        ]
+        if len(left) > USERS_BACK:
+            left = left[: USERS_BACK // 3] + left[-2 * USERS_BACK // 3 :]
+        return [at for at in left if asks_for_something(self._units[at].head)]
 
-    def _add_lines(
-        self, units: Sequence[Unit], available: int, used: set[str], lines: list[str]
-    ) -> tuple[Sequence[Unit], int]:
-        """Add lines while they fit; return the units that are left, and the tokens spent."""
-        spent = 0
-        for place, unit in enumerate(units):
-            line, tokens = self._line(unit)
-            if not line or line in used:
-                continue
-            if spent + tokens > available:
-                return units[place:], spent
-            spent += tokens
-            used.add(line)
-            lines.append(line)
-        return (), spent
+    def _write(self, cutoff: Cutoff, first: int, until: int) -> list[Note]:
+        gaps = list(self._list_gaps(cutoff))
+        lines: dict[int, str] = {}
+        values: list[str] = []
+        available = cutoff.recap_tokens - len(gaps) * self._heading - TITLES_TOKENS
+        if self._last_exchange[cutoff.unit] >= first and available > 0:
+            left = available - self._add_users(lines, self._list_users(cutoff), available)
+            gone = [at for at in range(first, cutoff.unit) if at not in cutoff.kept_units]
+            shown = [*cutoff.kept_units, *range(cutoff.unit, until)]
+            left -= self._add_actions(lines, gone, min(left, int(available * ACTIONS_SHARE)))
+            most = min(left, VALUES_TOKENS)
+            found, spent = self._choose_values(gone, shown, list(lines.values()), most)
+            self._add_actions(lines, gone, left - spent)
+            values = _quote_values(found, "\n".join(lines.values()))
+        while True:
+            notes = [
+                self._compose(gap, lines, values if gap is gaps[-1] else [], cutoff) for gap in gaps
+            ]
+            tokens = sum(self._counter.count_entry(note.entry) for note in notes)
+            actions = [at for at in lines if self._units[at].kind != "user"]
+            if tokens <= cutoff.recap_tokens or not (lines or values):
+                return notes if tokens <= cutoff.recap_tokens else []
+            if actions:
+                del lines[min(actions)]
+            elif values:
+                values.pop()
+            else:
+                lines.popitem()
 
-    def _choose_identifiers(
-        self, gone: Sequence[Unit], shown: Sequence[Unit], lines: Sequence[str], available: int
-    ) -> tuple[list[str], int]:
-        """Return identifiers that stand nowhere else, while they fit, and the tokens spent."""
-        names: list[str] = []
-        spent, added = 0, ""
-        text = "\n".join([*map(_text_of, shown), *lines])
-        for name in rank_identifiers([each for unit in gone for each in self._mentions(unit)]):
-            if available - spent < 3:
+    def _list_gaps(self, cutoff: Cutoff) -> Iterator[list[int]]:
+        """Yield the units that left, in runs between the user messages that stay: two at most."""
+        kept = [at for at in cutoff.kept_units if self._units[at].kind == "user"]
+        stay, split = set(cutoff.kept_units), kept[-1] if kept else 0
+        for run in (range(split), range(split, cutoff.unit)):
+            gap = [at for at in run if at not in stay]
+            if gap:
+                yield gap
+
+    def _add_users(self, lines: dict[int, str], users: Sequence[int], available: int) -> int:
+        """Add what the user said, all of it shortened alike where that fits; return the tokens."""
+        texts = {at: join_lines((self._units[at].head.content or "")[:4_000]) for at in users}
+        share, spent, order = int(available * USER_SHARE), 0, list(users)
+        for most in USER_CHARACTERS:
+            estimated = sum(min(len(text), most) // 4 + 4 for text in texts.values())
+            if estimated <= share:
                 break
-            if name in added or name in text:
+        else:  # the oldest and the newest first
+            order = [at for pair in zip(order, reversed(order), strict=True) for at in pair]
+        for at in dict.fromkeys(order):
+            line = quote_text("user", _shorten_line(texts[at], most))
+            tokens = self._counter.count(line) + 1
+            if spent + tokens <= share and line not in lines.values():
+                lines[at] = line
+                spent += tokens
+        return spent
+
+    def _add_actions(self, lines: dict[int, str], gone: Sequence[int], available: int) -> int:
+        """Add the newest actions and answers while they fit, none twice; return the tokens."""
+        used, missed, spent = set(lines.values()), 0, 0
+        for at in reversed(gone):
+            text, tokens = self._describe(self._units[at])
+            if not text or text in used:
                 continue
-            quoted = join_lines(name)
-            tokens = self._counter.count(f"{quoted}\n")
             if spent + tokens <= available:
                 spent += tokens
-                names.append(quoted)
-                added = f"{added}\n{name}"
-        return names, spent
+                used.add(text)
+                lines[at] = text
+            elif (missed := missed + 1) >= MISSES:
+                break
+        return spent
+
+    def _describe(self, unit: Unit) -> tuple[str, int]:
+        """Return the lines about an exchange or an answer, and their tokens; worked out once."""
+        if unit.kind == "user":
+            return "", 0
+        facts = self._record.facts
+        results = tuple([None if index < 0 else facts[index] for index in unit.indexes[1:]])
+        key, known = ("recap", self._counter.name, *results), facts[unit.start].renderings
+        if key not in known:
+            text = "\n".join(_describe_unit(unit))
+            known[key] = text, self._counter.count(f"{text}\n")
+        found: tuple[str, int] = known[key]
+        return found
+
+    def _choose_values(
+        self, gone: Sequence[int], shown: Sequence[int], lines: list[str], available: int
+    ) -> tuple[dict[str, list[str]], int]:
+        """Return values that stand nowhere else by their keys, while they fit, and their tokens."""
+        text = "\n".join([*(_text_of(self._units[at]) for at in shown), *lines])
+        mentions = [each for at in gone for each in self._find_mentions(self._units[at])]
+        found: dict[str, list[str]] = {}
+        spent = 0
+        for label, value in rank_identifiers(mentions):
+            if available - spent < 3:
+                break
+            tokens = self._counter.count(f", {value}")
+            tokens += 0 if label in found else self._counter.count(f"known > {label}:\n")
+            if spent + tokens <= available and value not in text:
+                spent += tokens
+                found.setdefault(label, []).append(value)
+                text = f"{text}\n{value}"
+        return found, spent
+
+    def _find_mentions(self, unit: Unit) -> Iterable[Mentions]:
+        for facts in [self._record.facts[index] for index in unit.indexes if index >= 0]:
+            if facts.names is None:
+                facts.names = find_identifiers(facts.entry)
+            yield facts.names
 
     def _compose(
-        self, cutoff: Cutoff, lines: Sequence[str], names: Sequence[str]
-    ) -> ConversationEntry:
-        units, stay = self._units, set(cutoff.kept_units)
-        first = next(at for at in range(cutoff.unit) if at not in stay)
-        start, end = units[first].start, units[cutoff.unit].start
-        shown = sum(len(units[at].entries) for at in cutoff.kept_units if first < at < cutoff.unit)
+        self, gap: Sequence[int], lines: dict[int, str], values: Sequence[str], cutoff: Cutoff
+    ) -> Note:
+        units, facts = self._units, self._record.facts
+        gone = [facts[at].entry for unit in gap for at in units[unit].indexes if at >= 0]
+        users = [at for at in gap if units[at].kind == "user"]
+        steps = [at for at in gap if units[at].kind != "user"]
         handle = None
         if self._recall_tool:
-            removed = [facts.entry for facts in self._record.facts[start:end]]
-            handle = span_handle(removed)
+            end = units[gap[-1] + 1].start
+            handle = span_handle([each.entry for each in facts[units[gap[0]].start : end]])
         hint = f"; {recall_hint(handle, self._recall_tool)} returns them" if handle else ""
-        count = end - start - shown
-        text = [
-            f"[Earlier in this conversation, no longer shown: {count:,} messages{hint}]",
-            *lines,
-            *([IDENTIFIERS, *names] if names else ()),
-        ]
-        return ConversationEntry(
+        text = [f"[Earlier in this conversation, no longer shown: {len(gone):,} messages{hint}]"]
+        for title, part in (("What the user said", users), ("What was done", steps)):
+            told = [at for at in part if at in lines]
+            share = f", {len(told):,} of {len(part):,}" if len(told) < len(part) else ""
+            text += [f"[{title}{share}]", *[lines[at] for at in told]] if told else []
+        text += ["[Values from there]", *values] if values else []
+        before = min([at for at in cutoff.kept_units if at > gap[-1]], default=cutoff.unit)
+        entry = ConversationEntry(
             role=MessageRole.USER,
-            content="\n".join(text),
+            content="\n".join([*text, "[End]"] if text[1:] else text),
             handle=handle,
-            sequence=units[cutoff.unit].head.sequence,
+            sequence=units[before].head.sequence,
             origin="recap",
             action="inserted",
             reason="messages and tool calls before the cutoff",
         )
-
-    def _line(self, unit: Unit) -> tuple[str, int]:
-        """Return the recap's line about a unit, and its tokens; worked out once."""
-        facts = self._record.facts[unit.start]
-        known: tuple[str, int] | None = facts.line
-        if known is None:
-            line = join_lines(_describe_unit(unit))
-            known = facts.line = (line, self._counter.count(f"{line}\n"))
-        return known
-
-    def _mentions(self, unit: Unit) -> list[Mentions]:
-        return [_mentions_of(self._record.facts[index]) for index in unit.indexes if index >= 0]
+        return Note(before, entry)
 
 
-def _mentions_of(facts: EntryFacts) -> Mentions:
-    known: Mentions | None = facts.names
-    if known is None:
-        known = facts.names = find_identifiers(facts.entry)
-    return known
+def _quote_values(found: Mapping[str, Sequence[str]], told: str) -> list[str]:
+    """Return a quoted line for each key, with its values that are not told anyway."""
+    kept = {label: [each for each in some if each not in told] for label, some in found.items()}
+    quoted = [f"{label}: {', '.join(values)}" for label, values in kept.items() if values]
+    return [quote_text("known", join_lines(line)) for line in quoted]
 
 
 def _text_of(unit: Unit) -> str:
@@ -281,38 +293,75 @@ def _text_of(unit: Unit) -> str:
     )
 
 
-def _describe_unit(unit: Unit) -> str:
-    """Return one line about the messages or calls of a unit."""
-    head = unit.head
-    text = head.content or ""
-    if unit.kind == "user":
-        return f"user: {_shorten_line(text, _USER_CHARACTERS)}" if text.strip() else ""
+def _describe_unit(unit: Unit) -> Iterator[str]:
+    """Yield a quoted line for the answer, or for each call of a unit with its outcome."""
     if unit.kind == "assistant":
-        return f"said: {_shorten_line(text, _ANSWER_CHARACTERS)}" if text.strip() else ""
-    calls = head.tool_calls or ()
-    done = [f"{call.name}({_describe_arguments(call.arguments)})" for call in calls[:_CALLS]]
+        text = _find_conclusion(unit.head.content or "")
+        if text:
+            yield quote_text("assistant", text)
+        return
+    calls = unit.head.tool_calls or ()
+    done = [
+        (f"{call.name}({_describe_arguments(call.arguments)})", find_outcome(result))
+        for call, result in zip(calls[:_CALLS], unit.results, strict=False)
+    ]
+    for outcome, group in groupby(done, key=lambda each: each[1]):
+        text = "; ".join(join_lines(text) for text, _ in group)
+        yield f"{quote_text('call', text)} → {outcome}"
     if len(calls) > _CALLS:
-        done.append(f"and {len(calls) - _CALLS} more calls")
-    return "; ".join(done)
+        yield f"[and {len(calls) - _CALLS} more calls]"
+
+
+def find_outcome(result: ConversationEntry | None) -> str:
+    """Return a word or a number for what came back; nothing of the result is quoted.
+
+    Examples:
+        >>> find_outcome(ConversationEntry(MessageRole.TOOL, "== 3 failed, 9 passed in 0.2s =="))
+        '3 failed'
+    """
+    if result is None:
+        return "no result"
+    text = (result.content or "").strip()
+    ends = f"{text[:200]}\n{text[-300:]}" if len(text) > 500 else text
+    failed = _FAILED.search(ends)
+    if failed is not None and int(failed[1]):
+        return f"{int(failed[1])} failed"
+    if result.status == "error" or _ERROR.match(text[:200]) or _EXIT.search(ends):
+        return "error"
+    return "ok" if text or result.has_media else "empty"
+
+
+def _find_conclusion(text: str) -> str:
+    """Return the end of an answer, where its conclusion is; of JSON the end of its text."""
+    values = parse_object(text) if text.lstrip().startswith("{") else None
+    if values is not None:
+        found = [values[key] for key in _ANSWERS if isinstance(values.get(key), str)]
+        text = (found or [each for each in values.values() if isinstance(each, str)] or [""])[0]
+    text = join_lines(text[-8 * _ANSWER_CHARACTERS :])
+    if len(text) <= _ANSWER_CHARACTERS:
+        return text
+    start = text.find(" ", len(text) - _ANSWER_CHARACTERS)
+    return "…" + text[start + 1 if start >= 0 else -_ANSWER_CHARACTERS :]
 
 
 def _describe_arguments(arguments: str) -> str:
     values = parse_object(arguments)
     if values is None:
-        return _shorten_line(arguments, _VALUE_CHARACTERS)
+        return _shorten_line(join_lines(arguments[:400]), _VALUE_CHARACTERS)
     texts = (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for value in values.values()
         if value is not None and not isinstance(value, bool)
     )
-    shortened = ", ".join(_shorten_line(text, _VALUE_CHARACTERS) for text in texts)
-    return _shorten_line(shortened, _CALL_CHARACTERS)
+    shortened = (_shorten_line(join_lines(text[:400]), _VALUE_CHARACTERS) for text in texts)
+    return _shorten_line(", ".join(shortened), _CALL_CHARACTERS)
 
 
 def _shorten_line(text: str, most: int) -> str:
-    """Return the beginning of a text, up to the end of a word; of a path the end, which names it."""
-    text = " ".join(text[: 4 * most].split())
+    """Return the beginning of a line, up to the end of a word; of a path the end, which names it."""
     if len(text) <= most:
+        return text
+    if "/" in text[-most:] and " " not in text and len(text) <= _PATH_CHARACTERS:
         return text
     if "/" in text[-most:] and " " not in text:
         return "…" + text[text.index("/", len(text) - most) :]

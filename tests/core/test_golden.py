@@ -115,12 +115,9 @@ def test_a_compaction_leaves_the_question_a_recap_and_the_newest() -> None:
         U user 1
         recap
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c4.py)
-        | look(src/c5.py)
-        | [Identifiers and arguments from there, for reference only]
-        | src/c3.py
-        | src/c2.py
-        | src/c1.py
+        | [Values from there]
+        | known > path: src/c5.py, src/c4.py, src/c3.py, src/c2.py, src/c1.py
+        | [End]
         A(c6)
         T(c6) result 13 of c6
         A(c7)
@@ -141,12 +138,9 @@ def test_after_a_compaction_what_is_new_is_added_and_nothing_changes() -> None:
         U user 1
         recap
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c4.py)
-        | look(src/c5.py)
-        | [Identifiers and arguments from there, for reference only]
-        | src/c3.py
-        | src/c2.py
-        | src/c1.py
+        | [Values from there]
+        | known > path: src/c5.py, src/c4.py, src/c3.py, src/c2.py, src/c1.py
+        | [End]
         A(c6)
         T(c6) result 13 of c6
         A(c7)
@@ -171,16 +165,9 @@ def test_the_next_compaction_writes_the_recap_again() -> None:
         U user 1
         recap
         | [Earlier in this conversation, no longer shown: 18 messages]
-        | look(src/c6.py)
-        | look(src/c7.py)
-        | look(src/c8.py)
-        | look(src/c9.py)
-        | [Identifiers and arguments from there, for reference only]
-        | src/c5.py
-        | src/c4.py
-        | src/c3.py
-        | src/c2.py
-        | src/c1.py
+        | [Values from there]
+        | known > path: src/c9.py, src/c8.py, src/c7.py, src/c6.py, src/c5.py, src/c4.py, src/c3.py, src/c2.py, src/c1.py
+        | [End]
         A(c10)
         T(c10) result 21 of c10
         A(c11)
@@ -235,10 +222,10 @@ def test_an_answer_that_fits_the_target_brings_its_question() -> None:
         """
         S rules 0
         U user 1
-        U user 11
+        A [Answered; the answer is no longer shown.]
         recap
         | [Earlier in this conversation, no longer shown: 9 messages]
-        | user: user 9…
+        U user 11
         A answer 12
         U user 13
         A answer 14
@@ -255,7 +242,12 @@ def test_the_question_in_whose_turn_the_cutoff_falls_stays() -> None:
         """
         S rules 0
         U user 1
+        A [Answered; the answer is no longer shown.]
+        recap
+        | [Earlier in this conversation, no longer shown: 3 messages]
         U user 5
+        recap
+        | [Earlier in this conversation, no longer shown: 4 messages]
         A(b3)
         T(b3) result 11 of b3
         A(b4)
@@ -273,18 +265,11 @@ def test_a_question_above_a_quarter_is_not_kept() -> None:
     assert view(messages, budget=800) == lines_of(
         """
         S rules 0
+        recap
+        | [Earlier in this conversation, no longer shown: 2 messages]
         U user 3
         recap
-        | [Earlier in this conversation, no longer shown: 18 messages]
-        | look(src/c7.py)
-        | look(src/c8.py)
-        | [Identifiers and arguments from there, for reference only]
-        | src/c6.py
-        | src/c5.py
-        | src/c4.py
-        | src/c3.py
-        | src/c2.py
-        | src/c1.py
+        | [Earlier in this conversation, no longer shown: 16 messages]
         A(c9)
         T(c9) result 21 of c9
         A(c10)
@@ -307,12 +292,11 @@ def test_a_pinned_exchange_stays() -> None:
         T(c2) result 5 of c2
         recap
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c4.py)
-        | look(src/c5.py)
-        | look(src/c6.py)
-        | [Identifiers and arguments from there, for reference only]
-        | src/c3.py
-        | src/c1.py
+        | [What was done, 1 of 5]
+        | call > look(src/c6.py) → ok
+        | [Values from there]
+        | known > path: src/c5.py, src/c4.py, src/c3.py, src/c1.py
+        | [End]
         A(c7)
         T(c7) result 15 of c7
         A(c8)
@@ -341,10 +325,9 @@ def test_a_pinned_exchange_costs_what_is_left_without_its_reasoning() -> None:
         U user 4
         recap
         | [Earlier in this conversation, no longer shown: 8 messages]
-        | look(src/c1.py)
-        | look(src/c2.py)
-        | look(src/c3.py)
-        | look(src/c4.py)
+        | [Values from there]
+        | known > path: src/c4.py, src/c3.py, src/c2.py, src/c1.py
+        | [End]
         A(c5)
         T(c5) result 14 of c5
         A(c6)
@@ -363,6 +346,8 @@ def test_the_last_entries_stay_past_the_target() -> None:
         """
         S rules 0
         U user 1
+        recap
+        | [Earlier in this conversation, no longer shown: 6 messages]
         A(c4)
         T(c4) result 9 of c4
         A(c5)
@@ -492,10 +477,13 @@ def test_the_recap_of_a_chat_holds_what_the_user_asked() -> None:
         """
         S rules 0
         U user 1
+        A [Answered; the answer is no longer shown.]
         recap
-        | [Earlier in this conversation, no longer shown: 13 messages]
-        | user: user 11
-        | user: user 13
+        | [Earlier in this conversation, no longer shown: 9 messages]
+        U user 11
+        A answer 12
+        U user 13
+        A answer 14
         U user 15
         A answer 16
         U user 17

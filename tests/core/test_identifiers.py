@@ -18,7 +18,7 @@ def result(text: str) -> ConversationEntry:
 
 def names(entry: ConversationEntry) -> list[str]:
     found = find_identifiers(entry)
-    return [*found.used, *found.found]
+    return [value for _, value in (*found.used, *found.found)]
 
 
 class TestIdentifiersOf:
@@ -34,8 +34,20 @@ class TestIdentifiersOf:
 
     def test_paths_ids_mails_and_numbers_in_results(self) -> None:
         text = "see src/app.py, order #W5565470, ann_lee_1234@example.com and 1234567 of 12"
-        expected = ["src/app.py", "#W5565470", "ann_lee_1234@example.com", "1234567"]
-        assert names(result(text)) == expected
+        assert names(result(text)) == ["src/app.py", "#W5565470", "ann_lee_1234@example.com"]
+
+    def test_a_value_stands_under_its_key_or_its_tool(self) -> None:
+        text = json.dumps(
+            {"item_id": 4421337, "address1": "12 Main", "total": 120000, "size": "a/b"}
+        )
+        assert find_identifiers(result(text)).found == (("item_id", "4421337"),)
+        called_for = called(json.dumps({"order": {"id": "#W1"}, "timeout": 120000}))
+        assert find_identifiers(called_for).used == (("timeout", "120000"),)
+        log = ConversationEntry(MessageRole.TOOL, "see src/a.py", tool_name="grep")
+        assert find_identifiers(log).found == (("grep", "src/a.py"),)
+
+    def test_words_with_a_slash_and_tags_are_no_identifiers(self) -> None:
+        assert names(result("rear/front and/or <b1> </div>")) == []
 
     def test_prose_gives_none(self) -> None:
         assert names(result("the weather is fine and nothing happened today")) == []
@@ -51,10 +63,15 @@ class TestIdentifiersOf:
 
 class TestRanking:
     def test_an_argument_counts_more_than_a_find(self) -> None:
-        ranked = rank_identifiers([Mentions(used=("used.py",), found=("found.py",))])
-        assert ranked == ["used.py", "found.py"]
+        ranked = rank_identifiers([Mentions((("path", "used.py"),), (("grep", "found.py"),))])
+        assert ranked == [("path", "used.py"), ("grep", "found.py")]
 
     def test_later_and_oftener_count_more(self) -> None:
         said = ["old.py"], [], ["new.py"], ["often.py"], ["often.py"]
-        mentions = [Mentions(used=tuple(names)) for names in said]
-        assert rank_identifiers(mentions) == ["often.py", "new.py", "old.py"]
+        mentions = [Mentions(tuple(("path", name) for name in names)) for names in said]
+        ranked = [value for _, value in rank_identifiers(mentions)]
+        assert ranked == ["often.py", "new.py", "old.py"]
+
+    def test_a_key_whose_values_come_again_counts_more(self) -> None:
+        said = [(("path", "a.py"), ("text", f"once {n}")) for n in range(4)]
+        assert rank_identifiers([Mentions(each) for each in said])[0] == ("path", "a.py")

@@ -10,7 +10,7 @@ import pytest
 from tests.support import windows
 from tests.support.windows import Core, LangChain, LlamaIndex, Setting, converse, outcomes
 
-HARD = (2, 46, 108, 316, 440, 527, 1_009, 1_021, 1_063)
+HARD = (2, 46, 108, 440, 527, 1_009, 1_021, 1_063)
 """Seeds of conversations in which a request was over the limit before what it rests on was known."""
 
 
