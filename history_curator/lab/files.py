@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +57,10 @@ def as_conversations(source: Any) -> list[LabConversation]:
     first = items[0] if items else None
     if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
         items = [items]
-    found = []
-    for number, item in enumerate(items):
-        if isinstance(item, LabConversation):
-            found.append(item)
-            continue
-        talk = _read_holder(item, f"conversation {number}")
-        times = item.get("times") if isinstance(item, Mapping) else None
-        found.append(replace(talk, times=times))
-    return found
+    return [
+        item if isinstance(item, LabConversation) else _read_holder(item, f"conversation {number}")
+        for number, item in enumerate(items)
+    ]
 
 
 def load_conversations(
@@ -247,7 +242,9 @@ def _read_holder(item: Any, name: str) -> LabConversation:
         )
     system = _system_key(item, key)
     first = [{"role": "system", "content": item[system]}] if system else []
-    return LabConversation(str(item.get("id", name)), [*first, *item[key]], item.get("tools"))
+    messages = [*first, *item[key]]
+    times = None if first else item.get("times")
+    return LabConversation(str(item.get("id", name)), messages, item.get("tools"), times)
 
 
 def _system_key(item: Mapping[str, Any], key: str) -> str | None:

@@ -8,7 +8,6 @@ import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
 from history_curator.errors import ConversionError
-from history_curator.lab import load_conversations
 from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
 
 
@@ -114,86 +113,6 @@ class TestRequests:
         assert found.usage["input"] == 70
         assert "odd" in found.problems[0]
         assert found.what_if == []
-
-
-class TestLangSmith:
-    def test_runs_of_a_thread_are_a_session(self, tmp_path: Path) -> None:
-        human = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "HumanMessage"],
-                 "kwargs": {"content": "weather?", "type": "human"}}  # fmt: skip
-        ai = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "AIMessage"],
-              "kwargs": {"content": "", "type": "ai",
-                         "tool_calls": [{"name": "weather", "args": {"city": "Oslo"}, "id": "c1"}],
-                         "usage_metadata": {"input_tokens": 1_100, "output_tokens": 9,
-                                            "total_tokens": 1_109,
-                                            "input_token_details": {"cache_creation": 1_000}}}}  # fmt: skip
-        tool = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "ToolMessage"],
-                "kwargs": {"content": "rain", "type": "tool", "tool_call_id": "c1"}}  # fmt: skip
-        done = {**ai, "kwargs": {**ai["kwargs"], "tool_calls": [], "content": "rain",  # type: ignore[dict-item]
-                "usage_metadata": {"input_tokens": 1_200, "output_tokens": 4, "total_tokens": 1_204,
-                                   "input_token_details": {"cache_read": 1_000}}}}  # fmt: skip
-
-        def run(number: int, said: list[Any], answer: Any) -> Any:
-            return {"id": f"r{number}", "run_type": "llm", "trace_id": f"t{number}",
-                    "start_time": f"2026-01-05T09:00:0{number}", "end_time": None,
-                    "inputs": {"messages": [said]},
-                    "outputs": {"generations": [[{"message": answer}]]},
-                    "extra": {"metadata": {"thread_id": "th", "ls_model_name": "claude-opus-4-6"}}}  # fmt: skip
-
-        rows = [run(2, [human, ai, tool], done), {"run_type": "chain", "inputs": {}, "id": "x"},
-                run(1, [human], ai)]  # fmt: skip
-        found = look(write_lines(tmp_path / "runs.jsonl", rows))
-        assert (found.sessions, found.calls) == (1, 2)
-        assert found.usage == {
-            "input": 300,
-            "cache_read": 1_000,
-            "cache_write": 1_000,
-            "output": 13,
-        }
-        assert [each.name for each in found.tools] == ["weather"]
-
-    def test_runs_of_a_wrapped_client(self, tmp_path: Path) -> None:
-        """As `wrap_anthropic` and `wrap_openai` write them: the answer has another form than what
-        is sent, tools stand with the inputs, a chain around the requests has no usage."""
-        asked: list[Any] = [{"role": "system", "content": "be good"},
-                            {"role": "user", "content": "weather?"}]  # fmt: skip
-        block = {"type": "tool_use", "id": "tu1", "name": "weather", "input": {"city": "Oslo"}}
-        function = {"name": "weather", "arguments": '{"city":"Oslo"}'}
-        given = {"type": "tool_result", "tool_use_id": "tu1", "content": "rain"}
-        later = [*asked, {"role": "assistant", "content": [block]},
-                 {"role": "user", "content": [given]}]  # fmt: skip
-        first = {"id": "msg_1", "role": "assistant", "content": None, "stop_reason": "tool_use",
-                 "tool_calls": [{"id": "tu1", "type": "function", "index": 0,
-                                 "function": function}],
-                 "usage_metadata": {"input_tokens": 1_010, "output_tokens": 9,
-                                    "total_tokens": 1_019, "input_token_details": {
-                                        "ephemeral_1h_input_tokens": 1_000}}}  # fmt: skip
-        second = {"id": "chatcmpl-2", "object": "chat.completion",
-                  "choices": [{"index": 0, "finish_reason": "stop",
-                               "message": {"role": "assistant", "content": "rain"}}],
-                  "usage_metadata": {"input_tokens": 1_060, "output_tokens": 4,
-                                     "total_tokens": 1_064,
-                                     "input_token_details": {"cache_read": 1_000}}}  # fmt: skip
-        tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
-        rows = [
-            {"id": f"r{number}", "run_type": "llm", "trace_id": "t", "session_name": "default",
-             "start_time": f"2026-01-05 09:00:0{number}.334189+00:00",
-             "end_time": f"2026-01-05 09:00:0{number}.393421+00:00",
-             "inputs": {"max_tokens": 99, "model": "claude-opus-4-6", "messages": said,
-                        "tools": tools},
-             "outputs": outputs,
-             "extra": {"metadata": {"ls_method": "traceable", "ls_model_name": "claude-opus-4-6",
-                                    "usage_metadata": outputs["usage_metadata"]}}}
-            for number, (said, outputs) in enumerate([(asked, first), (later, second)], 1)
-        ]  # fmt: skip
-        chain = {"id": "r0", "run_type": "chain", "inputs": {}, "outputs": {"output": None},
-                 "start_time": "2026-01-05 09:00:00+00:00", "trace_id": "t"}  # fmt: skip
-        path = write_lines(tmp_path / "runs.jsonl", [chain, *rows])
-        (session,) = load_conversations(path)
-        assert session.messages == [*later, {"role": "assistant", "content": "rain"}]
-        assert session.tools == tools
-        assert [each.usage.cache_write_1h for each in session.requests] == [1_000, 0]
-        assert look(path).usage == {
-            "input": 70, "cache_read": 1_000, "cache_write": 1_000, "output": 13}  # fmt: skip
 
 
 class TestFiles:

@@ -78,6 +78,31 @@ def langfuse() -> dict[str, Any]:
                      generation(1, {"messages": SAID[:1]}, SAID[1])]}  # fmt: skip
 
 
+def langsmith() -> list[Any]:
+    """A chain and two runs of a thread, the later first: of LangChain and of a wrapped client."""
+
+    def run(number: int, messages: Any, outputs: Any) -> Any:
+        return {"id": f"r{number}", "run_type": "llm", "trace_id": f"t{number}",
+                "start_time": f"2026-01-05T09:00:0{number}", "inputs": {"messages": messages},
+                "outputs": outputs, "extra": {"metadata": {"thread_id": "th"}}}  # fmt: skip
+
+    def message(kind: str, **fields: Any) -> Any:
+        return {"lc": 1, "type": "constructor", "kwargs": {"type": kind, **fields}}
+
+    asked = message("human", content="weather in Oslo?")
+    calls = [{"id": "c1", "name": "weather", "args": {"city": "Oslo"}}]
+    first = message("ai", content="", tool_calls=calls,
+                    usage_metadata={"input_tokens": 900, "output_tokens": 9})  # fmt: skip
+    again = [asked, first, message("tool", content="rain", tool_call_id="c1")]
+    answer = {"role": "assistant", "content": "rain"}
+    usage = {"input_tokens": 1_000, "output_tokens": 4, "input_token_details": {"cache_read": 800}}
+    return [
+        run(2, again, {"choices": [{"message": answer}], "usage_metadata": usage}),
+        {"run_type": "chain", "inputs": {}, "id": "x"},
+        run(1, [[asked]], {"generations": [[{"message": first}]]}),
+    ]
+
+
 def spans() -> dict[str, Any]:
     """An OTLP export of two requests and the span of the agent around them."""
 
@@ -133,6 +158,7 @@ def read(folder: Path, value: Any) -> list[LabConversation]:
         (codex(), ["user", "assistant", "tool", "assistant"], 2),
         (chatgpt(), ["user", "assistant", "tool", "assistant"], 0),
         (langfuse(), ["user", "assistant", "user", "assistant"], 2),
+        (langsmith(), ["user", "assistant", "tool", "assistant"], 2),
         (spans(), ["user", "assistant", "tool", "assistant"], 2),
         (body(messages=SAID, system="be kind"), ["system", "user", "assistant"], 0),
         (body(input=SAID, instructions="be kind"), ["system", "user", "assistant"], 0),
@@ -143,6 +169,7 @@ def read(folder: Path, value: Any) -> list[LabConversation]:
         "codex",
         "chatgpt",
         "langfuse",
+        "langsmith",
         "spans",
         "anthropic body",
         "openai body",
