@@ -37,6 +37,8 @@ from langchain_history_curator.messages import FORMAT
 class StepOptions(SharedOptions, total=False):
     """The options of every step of a chain or of a graph, beside those of its curator."""
 
+    managers: Any
+    tools: Sequence[Any] | None
     tail: Literal["request", "history"] | None
     reserve: int
     name: str | None

@@ -75,8 +75,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         self,
         *positional: Any,
         max_tokens: int | None = None,
-        managers: Any = (),
-        tools: Sequence[Any] | None = None,
         **settings: Unpack[models.StepOptions],
     ) -> None:
         if positional:
@@ -84,11 +82,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             raise ConfigurationError(
                 "HistoryCurator takes its managers by name. Fix: managers=[…]."
             )
-        given: dict[str, Any] = {"max_tokens": max_tokens, "managers": managers, "tools": tools}
+        given: dict[str, Any] = {"max_tokens": max_tokens, **settings}
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
-        _check(type(self), {**given, **settings})
-        super().__init__(**given, **settings)
+        _check(type(self), given)
+        super().__init__(**given)
         _ = self.curator
 
     @classmethod
@@ -103,8 +101,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         max_tokens: float | None = None,
         *,
         output: int | None = None,
-        managers: Any = (),
-        tools: Sequence[Any] | None = None,
         **settings: Unpack[models.StepOptions],
     ) -> Self:
         """Return a step whose budget, counter, provider and bound tools are the model's own.
@@ -117,9 +113,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         if settings.get("provider", "auto") == "auto":
             settings["provider"] = models.provider_of(model)
         settings.setdefault("counter", models.counter_for(model))
-        schemas = models.schemas_of(tools) or models.bound_tools(model)
-        limit = models.limit_for(model, max_tokens, output)
-        step = cls(max_tokens=limit, managers=managers, tools=schemas, **settings)
+        settings["tools"] = settings.get("tools") or models.bound_tools(model)
+        step = cls(max_tokens=models.limit_for(model, max_tokens, output), **settings)
         step._asked = models.asked_models(model)
         return step
 
@@ -145,7 +140,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def _steps(self, given: Any, callbacks: Any) -> Steps[list[BaseMessage]]:
         with hide_from_stream() if self.managers else nullcontext():
-            curation = yield Call(self.curate, self.acurate, (given,))
+            curation: Curation = yield Call(self.curate, self.acurate, (given,))
         announce(curation, self.name or "history", graph_writer(), callbacks)
         return curation.messages
 
@@ -226,9 +221,8 @@ Update = dict[str, list[BaseMessage]]
 
 def pre_model_hook(
     max_tokens: int | None = None,
-    *managers: Any,
+    *,
     prompt: str | SystemMessage | None = None,
-    tools: Sequence[Any] | None = None,
     **settings: Unpack[models.StepOptions],
 ) -> Runnable[Any, Update]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent: the model gets the view.
@@ -236,7 +230,7 @@ def pre_model_hook(
     The agent's own `prompt`, which it adds after the hook, and its `tools` are counted.
     """
     given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
-    step = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **given)
+    step = HistoryCurator(max_tokens=max_tokens, **given)
     for message in _system_message(prompt):
         step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(message, 0)))
     hook: Runnable[Any, Update] = step | (lambda view: {"llm_input_messages": view})
@@ -246,9 +240,8 @@ def pre_model_hook(
 def model_node(
     model: Any,
     max_tokens: float | None = None,
-    *managers: Any,
+    *,
     prompt: str | SystemMessage | None = None,
-    tools: Sequence[Any] | None = None,
     **settings: Unpack[models.StepOptions],
 ) -> Runnable[Any, Update]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
@@ -256,8 +249,8 @@ def model_node(
     Budget, counter, provider and bound tools are the model's own where not given. `prompt` is put
     before the messages. Returns ``{"messages": [answer]}``, so the state keeps the full record.
     """
-    given: Any = {"tail": "request", "managers": managers, "tools": tools, **settings}
-    step = HistoryCurator.for_model(model, max_tokens=max_tokens, **given)
+    given: Any = {"tail": "request", **settings}
+    step = HistoryCurator.for_model(model, max_tokens, **given)
     lead = _system_message(prompt)
     request: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *models.messages_of(state)])
     node: Runnable[Any, Update] = request | step | model | (lambda answer: {"messages": [answer]})

@@ -133,8 +133,8 @@ class TestReserve:
 INTEGRATIONS: dict[str, Any] = {
     "step": HistoryCurator,
     "model": lambda *given, **named: HistoryCurator.for_model(MODEL, 100, managers=given, **named),
-    "hook": lambda *given, **named: pre_model_hook(100, *given, **named),
-    "node": lambda *given, **named: model_node(MODEL, 100, *given, **named),
+    "hook": lambda *given, **named: pre_model_hook(100, managers=given, **named),
+    "node": lambda *given, **named: model_node(MODEL, 100, managers=given, **named),
     "history": lambda *given, **named: CuratedChatMessageHistory(ListStore(), *given, **named),
     "middleware": lambda *given, **named: TestOfAMiddleware().middleware(*given, **named),
     "handoff": lambda *given, **named: handoff_view(LONG, None, *given, **named),
