@@ -23,7 +23,6 @@ from pydantic import Field
 
 from history_curator.config import check_names
 from history_curator.entries import recall_tool_name
-from history_curator.errors import ConfigurationError
 from history_curator.record.recall import RecallRequest
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory
@@ -65,11 +64,6 @@ class CuratedAgent(BaseWorkflowAgent):
         if not wanted or any(tool.metadata.fn_schema is RecallRequest for tool in tools):
             return
         name = recall_tool_name(wanted)
-        if any(tool.metadata.name == name for tool in tools):
-            raise ConfigurationError(
-                f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
-                'yours, or pass recall_tool="look_back".'
-            )
         # Among the agent's own tools, because a workflow of several agents looks there only.
         self.tools = [*tools, recall_tool(counter=llm.curator.counter, name=name)]
 

@@ -20,14 +20,13 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
-from llama_index.core.tools import BaseTool
 
 from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
 from history_curator.integrations import Asked, Window, as_managers, budget_of, rules_for
-from history_curator.tokens import MessageCounter, find_family, get_counter
+from history_curator.tokens import MessageCounter, find_family
 from history_curator.tokens.models import provider_for
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
@@ -49,7 +48,7 @@ _PLAIN_OF = {
     MessageRole.CHATBOT: MessageRole.ASSISTANT,
     MessageRole.MODEL: MessageRole.ASSISTANT,
 }
-_ANSWERS = (MessageRole.ASSISTANT, MessageRole.MODEL)
+_CACHE_POINTS = ("anthropic", "bedrock")
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
 FIXES = {
@@ -66,25 +65,11 @@ FIXES = {
 _serial = numbers(1)
 
 
-def budget_for_llm(
-    llm: LLM,
-    tools: Sequence[BaseTool] | None = None,
-    *,
-    output: int | None = None,
-    margin: int | None = None,
-) -> int:
-    """Return the tokens left for messages: window − output − tools − margin.
+def budget_for_llm(llm: LLM, *, output: int | None = None, margin: int | None = None) -> int:
+    """Return the tokens left for messages and tools: window − output − margin.
 
     `output` is the LLM's ``num_output`` by default, else at most 4,096, and `margin` 5 % of the
-    window. Leave `tools` out where the curator is given them. Warns when the adapter does not know
-    its window and reports LlamaIndex's default.
-
-    Examples:
-        >>> from llama_index.core.llms import OpenAILike  # doctest: +SKIP
-        >>> budget_for_llm(
-        ...     OpenAILike(context_window=32_000, max_tokens=900), margin=0
-        ... )  # doctest: +SKIP
-        31100
+    window. Warns when the adapter does not know its window and reports LlamaIndex's default.
     """
     metadata, name = llm.metadata, llm.class_name()
     limit = metadata.context_window
@@ -97,9 +82,8 @@ def budget_for_llm(
             stacklevel=2,
         )
         limit = DEFAULT_CONTEXT_WINDOW
-    schemas = get_counter(counter_for_llm(llm)).count_tools(tool_schemas(tools) or ())
     window = Window(name, limit, asked=max(0, metadata.num_output), called="context_window")
-    return budget_of(window, output=output, margin=margin, taken=schemas).max_tokens
+    return budget_of(window, output=output, margin=margin).max_tokens
 
 
 def counter_for_llm(llm: LLM | None) -> str:
@@ -193,27 +177,18 @@ class AdapterWriter:
     """
 
     def __init__(self, provider: str, llm: LLM | None = None) -> None:
-        self._provider = provider
+        self._provider, kind = provider, "" if llm is None else llm.class_name().lower()
         self._is_known = llm is not None or provider not in ("core", "portable")
-        self._is_anthropic = provider == "anthropic" or not self._is_known
-        self._takes_points = (
-            provider in ("anthropic", "bedrock") if llm is None else takes_cache_points(llm)
-        )
+        self._takes_citations = provider == "anthropic" or not self._is_known
+        self._takes_points = takes_cache_points(llm) if llm else provider in _CACHE_POINTS
+        self._sends_calls_twice = "responses" in kind or provider in _TAKE_OBJECTS
         self._joins = provider_of(llm) == "gemini"
-        is_responses = llm is not None and "responses" in llm.class_name().lower()
-        self._sends_calls_twice = is_responses or provider in _TAKE_OBJECTS
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
         out = list(map(self._write, messages))
         # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-        for index in range(len(out) - 1 if self._joins else 0):
-            message, after = out[index : index + 2]
-            is_lead = index == 0 and message.role is MessageRole.SYSTEM
-            is_joined = (message.role in _ANSWERS) == (after.role in _ANSWERS) and not is_lead
-            if is_joined and message.role not in RESULTS:
-                out[index] = message.model_copy(update={"blocks": [*message.blocks]})
-        return out
+        return [self._copy(one, blocks=[*one.blocks]) for one in out] if self._joins else out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
         blocks, keywords = message.blocks, message.additional_kwargs
@@ -238,8 +213,10 @@ class AdapterWriter:
         is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
         if is_same and role is message.role and keywords is message.additional_kwargs:
             return message
-        update = {"role": role, "blocks": written, "additional_kwargs": keywords}
-        return message.model_copy(update=update)
+        return self._copy(message, role=role, blocks=written, additional_kwargs=keywords)
+
+    def _copy(self, message: ChatMessage, **fields: Any) -> ChatMessage:
+        return message.model_copy(update=fields)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
         role = _PLAIN_OF.get(message.role, message.role)
@@ -250,27 +227,27 @@ class AdapterWriter:
         return MessageRole.SYSTEM if is_developer else role
 
     def _write_block(self, block: Any, message: ChatMessage, index: int) -> Any:
-        if isinstance(block, TextBlock):
-            is_spare = not block.text and len(message.blocks) > 1
-            return None if is_spare and self._provider in _TAKE_OBJECTS else block
+        """Return a block as the adapter takes it, None where it takes none."""
+        takes_objects = self._provider in _TAKE_OBJECTS
+        if isinstance(block, TextBlock) and not block.text and len(message.blocks) > 1:
+            return None if takes_objects else block
         if isinstance(block, ToolCallBlock):
             return self._write_call(block)
         if isinstance(block, CachePoint) and self._is_known:
             if not self._takes_points or index == 0 or message.role in RESULTS:
                 return None
-            control = CacheControl(type="default")
-            return CachePoint(cache_control=control) if self._provider == "bedrock" else block
+            default = CachePoint(cache_control=CacheControl(type="default"))
+            return default if self._provider == "bedrock" else block
         if isinstance(block, CitableBlock):
             is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
-            is_taken = self._is_anthropic and is_plain
+            is_taken = self._takes_citations and is_plain
             return block if is_taken else TextBlock(text=citable_text(block))
-        return None if isinstance(block, CitationBlock) and not self._is_anthropic else block
+        return None if isinstance(block, CitationBlock) and not self._takes_citations else block
 
     def _write_call(self, block: ToolCallBlock) -> ToolCallBlock:
         text = block.tool_kwargs
         if self._provider not in _TAKE_OBJECTS or not isinstance(text, str):
             return block
         arguments = parse_object(text or "{}")
-        if arguments is None:
-            arguments = {"arguments": text}
+        arguments = {"arguments": text} if arguments is None else arguments
         return block.model_copy(update={"tool_kwargs": arguments})

@@ -10,7 +10,6 @@ from llama_index.core.base.llms.types import (
     ChatMessage,
 )
 from llama_index.core.llms import MockLLM
-from llama_index.core.tools import FunctionTool
 
 from history_curator import ConfigurationError
 from llamaindex_history_curator import (
@@ -31,11 +30,6 @@ class TestBudget:
         llm = RecordingLLM(window=100_000, output=4_000)
         assert budget_for_llm(llm) == 100_000 - 4_000 - 5_000
         assert budget_for_llm(llm, output=10_000, margin=0) == 90_000
-
-    def test_minus_tools(self) -> None:
-        llm = RecordingLLM(window=100_000, output=4_000)
-        tools = [FunctionTool.from_defaults(lookup)]
-        assert 20 < budget_for_llm(llm) - budget_for_llm(llm, tools) < 80
 
     @pytest.mark.parametrize("output", [0, -1])
     def test_an_unknown_output_gets_a_share(self, output: int) -> None:
