@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 
@@ -96,31 +95,6 @@ class TestFunctionAgent:
         )
         assert kept >= 100
 
-    async def test_an_early_stop_keeps_the_run_in_the_record(self) -> None:
-        llm = RecordingLLM(
-            lambda number, messages: (
-                call(f"c{number}", name="lookup", n=number) if number < 5 else assistant("stopped")
-            )
-        )
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        agent = function_agent(llm, early_stopping_method="generate", tools=[_lookup_small()])
-        answer = await agent.run("go", memory=memory, max_iterations=5)
-        assert str(answer) == "stopped"
-        assert problems(llm.sent[-1]) == []
-        record = memory.get_all()
-        assert roles(record)[:3] == ["user", "assistant", "tool"]
-        assert record[-1].content == "stopped"
-        assert len(record) == 1 + 4 * 2 + 1 + 1
-
-    async def test_it_works_with_a_memory_of_another_kind(self) -> None:
-        llm = caller(6)
-        memory = ChatMemoryBuffer.from_defaults(token_limit=300)
-        agent = function_agent(llm)
-        for question in ("first", "second"):
-            await agent.run(question, memory=memory)
-        assert max(llm.costs) <= LIMIT
-        assert all(problems(sent) == [] for sent in llm.sent)
-
     async def test_what_cannot_fit_is_refused_and_the_scratchpad_survives(self) -> None:
         agent = function_agent(RecordingLLM(), token_limit=200)
         context = Context(agent)
@@ -199,21 +173,6 @@ class TestContext:
         await finish(agent, restored, "again")
         assert [dumped(sent) for sent in broken.sent] == [dumped(sent) for sent in straight.sent]
         assert len(broken.sent) == 41
-
-    async def test_a_context_saved_during_a_model_call_holds_the_whole_scratchpad(self) -> None:
-        held: list[int] = []
-        context: Context
-
-        def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            state = json.dumps(context.to_dict())
-            held.append(state.count("result "))
-            return call(f"c{number}", name="lookup", n=0) if number < 3 else assistant("done")
-
-        agent = function_agent(RecordingLLM(answer))
-        context = Context(agent)
-        await agent.run("go", ctx=context)
-        assert held[1] > 0
-        assert held == sorted(held)
 
 
 class TestHandOff:

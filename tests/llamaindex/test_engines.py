@@ -138,15 +138,6 @@ async def converse(name: str, mode: str, index: VectorStoreIndex) -> None:
     assert len(record) == 2 * TURNS, name
 
 
-async def test_the_simple_engine_leaves_room_for_its_system_prompt() -> None:
-    llm = answering()
-    memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-    engine = SimpleChatEngine.from_defaults(llm=llm, memory=memory, system_prompt="be brief " * 100)
-    for number in range(20):
-        await engine.achat(question(number))
-    assert max(llm.costs) <= LIMIT + 8
-
-
 async def test_retrieved_text_is_within_the_limit_of_a_curated_llm() -> None:
     documents = [Document(text=f"Fact {n}: " + "the sky is blue. " * 35) for n in range(3)]
     index = VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(embed_dim=8))

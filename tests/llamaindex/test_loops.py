@@ -60,43 +60,6 @@ def test_a_loop_that_owns_the_store_is_blocked(store: SQLAlchemyChatStore) -> No
     finishes(main)
 
 
-def test_it_is_blocked_in_the_middle_of_a_write(store: SQLAlchemyChatStore) -> None:
-    async def main() -> None:
-        memory = CuratedMemory.from_defaults(chat_store=store)
-        await memory.aput(user("1"))
-        writing = asyncio.create_task(memory.aput(assistant("2")))
-        while not memory._conversation._lock.locked():  # noqa: ASYNC110
-            await asyncio.sleep(0)
-
-        async def inside() -> list[ChatMessage]:
-            memory.put(user("3"))
-            return memory.get()
-
-        assert texts(asyncio_run(inside())) == ["1", "2", "3"]
-        await writing
-        assert texts(await memory.aget_all()) == ["1", "2", "3"]
-        assert not memory.degraded
-
-    finishes(main)
-
-
-def test_threads_and_the_loop_take_turns(store: SQLAlchemyChatStore) -> None:
-    async def main() -> None:
-        memory = CuratedMemory.from_defaults(chat_store=store)
-        await memory.aput(user("0"))
-
-        async def work(worker: int) -> None:
-            for number in range(4):
-                await memory.aput(user(f"a{worker}{number}"))
-                await asyncio.to_thread(memory.put, user(f"s{worker}{number}"))
-
-        await asyncio.gather(*(work(worker) for worker in range(3)))
-        assert len(set(texts(memory.get_all()))) == 25
-        assert not memory.degraded
-
-    finishes(main)
-
-
 def test_an_engine_of_the_callers_own_stays_usable(tmp_path: Path) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy.ext.asyncio")
     engine = sqlalchemy.create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}")

@@ -68,10 +68,6 @@ def turns(count: int, words: int = 20) -> list[ChatMessage]:
 
 
 class TestView:
-    def test_a_short_record_is_returned_whole(self) -> None:
-        said = [system(), user(), assistant()]
-        assert dumped(memory(*said).get()) == dumped(said)
-
     def test_it_fits_and_keeps_system_and_question(self) -> None:
         kept = memory(system("rules"), *turns(50), user("now?"), limit=300)
         view = kept.get()
@@ -157,13 +153,6 @@ class TestRecord:
             message.additional_kwargs["tool_call_id"] = "changed"
             message.blocks.append(TextBlock(text="more"))
         assert dumped(kept.get_all()) == before
-
-    def test_an_in_place_edit_of_the_store_is_seen(self) -> None:
-        store = SimpleChatStore()
-        kept = memory(user("one"), chat_store=store)
-        assert texts(kept.get()) == ["one"]
-        store.store["chat_history"][0].blocks[0].text = "two"
-        assert texts(kept.get()) == ["two"]
 
     async def test_put_and_put_messages(self) -> None:
         kept = memory()
@@ -259,15 +248,6 @@ class TestRetention:
         stored = kept.get_all()
         assert texts(stored)[2] == '{"name": "look", "status": "success"}'
         assert len(stored) == 5
-
-    async def test_and_in_async_too(self, tmp_path: Path) -> None:
-        store = RowStore("chat", f"sqlite+aiosqlite:///{tmp_path / 'chat.db'}")
-        retention = RetentionConfig(preserve_turns=1, persist_tool_invocations="none")
-        kept = memory(chat_store=store, retention=retention)
-        await kept.aput_messages(list(self.SAID))
-        assert texts(await kept.aget_all()) == ["weather?", "Rain.", "thanks"]
-        assert store._async_engine is not None
-        await store._async_engine.dispose()
 
     def test_a_store_that_deletes_and_adds_keeps_everything(
         self, caplog: pytest.LogCaptureFixture

@@ -49,14 +49,6 @@ def test_a_foreign_handle_is_refused_in_words() -> None:
     assert recall_tool(SAID)(handle="r0000000000000000").content.startswith("Refused")
 
 
-def test_a_growing_record() -> None:
-    said = [user("hello")]
-    tool = recall_tool(lambda: said)
-    assert "Nothing" in tool(query="zebra").content
-    said.append(user("a zebra"))
-    assert "a zebra" in tool(query="zebra").content
-
-
 def test_what_is_no_message_is_named() -> None:
     with pytest.raises(ConversionError, match=r"messages\[0\].*ChatMessage"):
         recall_tool([{"role": "user", "content": "hi"}])(query="hi")  # type: ignore[list-item]

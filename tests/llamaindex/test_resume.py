@@ -51,15 +51,6 @@ class TestAMemoryThatIsPassed:
         assert texts(memory.get_all())[::2] == ["second", "third"]
         assert await context.store.get("memory") is memory
 
-    async def test_it_is_used_in_a_context_that_was_restored(self) -> None:
-        runner = agent()
-        memory = CuratedMemory.from_defaults(token_limit=9_000)
-        context = Context(runner)
-        await runner.run("first", ctx=context, memory=memory)
-        restored = Context.from_dict(runner, json.loads(json.dumps(context.to_dict())))
-        await runner.run("second", ctx=restored, memory=memory)
-        assert texts(memory.get_all())[::2] == ["first", "second"]
-
     async def test_without_one_the_context_goes_on_with_its_own(self) -> None:
         runner = agent()
         context = Context(runner)
@@ -128,45 +119,6 @@ class TestAStoreIsNotFound:
         memory = CuratedMemory.from_defaults(token_limit=9_000)
         await runner.run("go", ctx=context, memory=memory)
         assert texts(memory.get_all())[0] == "go"
-
-
-SCRIPT = """
-import asyncio, json, sys
-from llama_index.core.workflow import Context
-from tests.llamaindex.test_resume import agent
-
-async def main():
-    runner = agent()
-    context = Context.from_dict(runner, json.load(sys.stdin))
-    for question in ("third", "fourth"):
-        await runner.run(question, ctx=context)
-
-asyncio.run(main())
-"""
-
-
-def test_the_database_is_complete_after_two_processes(tmp_path: Path) -> None:
-    uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
-
-    async def first() -> dict[str, Any]:
-        runner = agent()
-        context = Context(runner)
-        memory = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s")
-        for question in ("first", "second"):
-            await runner.run(question, ctx=context, memory=memory)
-        return context.to_dict()
-
-    saved = asyncio.run(first())
-    subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", SCRIPT],
-        input=json.dumps(saved),
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
-    assert texts(record)[::2] == ["first", "second", "third", "fourth"]
-    assert len(record) == 8
 
 
 class TestInTheMiddleOfARun:

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import (
     ChatMessage,
-    LLMMetadata,
-    TextBlock,
-    ThinkingBlock,
 )
 
 from history_curator import (
@@ -28,7 +25,6 @@ from llamaindex_history_curator import (
     CuratedReActAgent,
     LlamaIndexFormat,
 )
-from llamaindex_history_curator.models import make_curator
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 
@@ -91,10 +87,6 @@ class TestArguments:
         curator = make(token_limit=500, compact_to=0.5, recap=False, preserve_last_n=2)
         assert (curator.compact_to, curator.recap, curator.preserve_last_n) == (0.5, False, 2)
 
-    def test_a_configuration_comes_as_a_curator(self, make: Make) -> None:
-        curator = Curator.from_config({"max_tokens": 900, "provider": "mistral"})
-        assert make(curator=curator) is curator
-
     def test_one_manager_needs_no_list(self, make: Make) -> None:
         manager = RelevanceManager()
         assert make(managers=manager, token_limit=500).managers == (manager,)
@@ -152,25 +144,3 @@ class TestPins:
         message.additional_kwargs["pinned"] = False
         assert not format.read(message, 0)[0].pinned
         assert format.key_of(message) != before
-
-
-class Named(RecordingLLM):
-    """An LLM whose model is called as its kind is."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return super().metadata.model_copy(update={"model_name": self.kind})
-
-
-class TestTheModelThatIsAsked:
-    def signed(self) -> list[ChatMessage]:
-        thought = ThinkingBlock(content="hm", additional_information={"signature": "c2ln"})
-        answer = ChatMessage(role="assistant", blocks=[thought, TextBlock(text="42")])
-        answer.additional_kwargs["model"] = "claude-opus-4-5"
-        return [user("hi"), answer, user("and?")]
-
-    @pytest.mark.parametrize("name", ["claude-opus-4-5-20251101", "claude-sonnet-4-5"])
-    def test_loses_thinking_that_another_signed(self, name: str) -> None:
-        curator = make_curator(Named(kind=name), provider="anthropic")
-        view = curator.curate(self.signed()).messages
-        assert any(isinstance(block, ThinkingBlock) for block in view[1].blocks) == ("opus" in name)

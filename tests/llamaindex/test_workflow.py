@@ -127,13 +127,3 @@ class TestTheMemoryNobodyAskedFor:
         restored = Context.from_dict(workflow, context.to_dict())
         await workflow.run(user_msg="third", ctx=restored)
         assert texts(llm.sent[-1])[0] == "first"
-
-
-class TestRecall:
-    @pytest.mark.parametrize("kind", WORKFLOWS)
-    async def test_the_tool_is_there(self, kind: Any) -> None:
-        agent = CuratedFunctionAgent(
-            llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True
-        )
-        tools = await kind(agents=[agent]).get_tools("Agent")
-        assert [tool.metadata.name for tool in tools] == ["look", "recall"]
