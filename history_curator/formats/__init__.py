@@ -227,11 +227,10 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
             untyped = True
         elif found is not None:
             return found
-    texts = [each for each in messages if isinstance(as_mapping(each).get("content"), str)]
+    has_text = any(isinstance(as_mapping(each).get("content"), str) for each in messages)
     if provider == "bedrock":
-        return "bedrock" if untyped or not texts else "dicts"
-    is_other = provider in ("openai", "openai-responses", "anthropic", "mistral")
-    is_other = is_other or any(each.get("role") != "system" for each in texts)
+        return "bedrock" if untyped or not has_text else "dicts"
+    is_other = has_text or provider in ("openai", "openai-responses", "anthropic", "mistral")
     return "bedrock" if untyped and not is_other else "dicts"
 
 

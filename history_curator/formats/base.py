@@ -35,35 +35,22 @@ class MessageGroup(tuple[Any, ...]):
 class MessageFormat(Protocol):
     """How messages of one kind become entries and come back.
 
-    A message may become several entries (an Anthropic user message with two tool results and a
-    text is three), marked by `ConversationEntry.span`. Reading never changes the message. Faulty
-    parts that were read as something else are named in `ConversationEntry.repairs`.
-
-    A format may have a method ``gather(messages)``: it returns a conversation with the messages
-    that only make sense together as one `MessageGroup` (the very list where there are none), and
-    the methods below take such a group for a message. See `group_response_items`.
+    A message may become several entries, marked by `ConversationEntry.span`: an Anthropic user
+    message with two tool results and a text is three. A format may have a method
+    ``gather(messages)``, which returns the messages with those that only make sense together as
+    one `MessageGroup`; the methods below take such a group for a message.
     """
 
     name: str
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one message, each with `source=message` and `sequence=index`.
-
-        Raises:
-            ConversionError: naming the index, the field and the fix.
-        """
+        """Return the entries of one message, each with `source=message` and `sequence=index`."""
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return messages; untouched entries come back as the very objects they were read from.
-
-        An edited entry is written as a patch of its source, and shares nothing mutable with it.
-        """
+        """Return messages: the very objects of untouched entries, patched copies of edited ones."""
 
     def key_of(self, message: Any) -> Hashable:
-        """Return what a message says, exactly: equal keys read and write the same.
-
-        An edit in place gives another key. 1, 1.0 and True differ.
-        """
+        """Return what a message says, exactly: equal keys read and write the same."""
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of a message that reads as it does, and that no edit in place reaches."""

@@ -37,9 +37,8 @@ def check_conversation(
     Args:
         messages: dicts of any provider, entries, LangChain or LlamaIndex messages.
         provider: whose rules; see `PROVIDERS`.
-        tail: ``request`` when the messages are about to be sent, ``history`` when the caller
-            will append the next one.
-        format: how to read the messages; found from the first one when left out.
+        tail: ``request`` before sending, ``history`` when the caller appends the next one.
+        format: how to read the messages; found from them when left out.
 
     Examples:
         >>> asked = {"role": "user", "content": "hi"}
@@ -70,13 +69,10 @@ def repair_conversation(
     repairing twice changes nothing.
 
     Examples:
-        >>> call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        >>> messages = [
-        ...     {"role": "user", "content": "hi"},
-        ...     {"role": "assistant", "content": None, "tool_calls": [call]},
-        ... ]
-        >>> repair_conversation(messages, provider="openai")[2]["content"]
-        '[No result: the call was not answered, and it may have run.]'
+        >>> asked = {"role": "user", "content": "hi"}
+        >>> stray = {"role": "tool", "tool_call_id": "c9", "content": "42"}
+        >>> repair_conversation([asked, stray], provider="openai")
+        [{'role': 'user', 'content': 'hi'}]
     """
     profile = get_profile(provider, reasoning=reasoning)
     found = format or find_format(messages, profile.name)

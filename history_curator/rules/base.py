@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -166,18 +166,23 @@ def is_plain_text(entry: ConversationEntry) -> bool:
     return entry.name is None and rare == (None, None, None, None, None)
 
 
-def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
+PLAIN_NEIGHBOURS = {
+    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (TOOL, ASSISTANT),
+    (ASSISTANT, USER),
+}  # fmt: skip
+"""Who may follow whom under every profile; a result follows its call."""
+
+
+def is_plain_view(
     entries: Entries,
     tail: Tail,
     is_valid: Callable[[ConversationEntry], bool],
-    *,
-    merges_users: bool,
-    bridges: bool,
+    neighbours: Container[tuple[MessageRole | None, MessageRole]],
 ) -> bool:
     """Return whether a view is in order for a reason that is cheap to see.
 
-    Text only; one system entry at most, in front; the user speaks first; an answer follows the
-    user or a result; every call is answered in order. Other views may be in order as well.
+    Text only, in an order of `neighbours`, and every call is answered in order. Other views may
+    be in order as well.
     """
     before: MessageRole | None = None
     waiting: list[ToolCall] = []
@@ -191,17 +196,12 @@ def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
         if role is TOOL:
             if not waiting or not _is_plain_answer(waiting.pop(), entry):
                 return False
-        elif waiting:
-            return False
-        elif role is USER:
-            if is_blank(entry.content) or (before is USER and merges_users):
-                return False
-            if before is TOOL and bridges:
-                return False
-        elif role is SYSTEM:
-            if before is not None:
-                return False
-        elif before not in (USER, TOOL) or _may_be_item(entry):
+        elif (
+            waiting
+            or (before, role) not in neighbours
+            or (role is USER and is_blank(entry.content))
+            or (role is ASSISTANT and _may_be_item(entry))
+        ):
             return False
         elif calls := entry.tool_calls:
             waiting = list(reversed(calls))
@@ -210,9 +210,8 @@ def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
                     return False
                 ids.add(call.id)
         before = role
-    if waiting:
-        return False
-    return before in (USER, TOOL) or (before is ASSISTANT and tail == "history")
+    last = (USER, TOOL) if tail == "request" else (USER, TOOL, ASSISTANT)
+    return not waiting and before in last
 
 
 def fits_call(call: ToolCall, result: ConversationEntry) -> bool:

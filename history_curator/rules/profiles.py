@@ -11,6 +11,7 @@ from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.rules.base import (
     ASSISTANT,
+    PLAIN_NEIGHBOURS,
     TOOL,
     USER,
     Entries,
@@ -86,6 +87,10 @@ class ProviderProfile:
         self.rules = tuple(rules)
         self._joints = [rule for rule in rules if type(rule) is RolesAlternate]
         self.merges = bool(self._joints)
+        self._neighbours = {*PLAIN_NEIGHBOURS, (USER, USER), (TOOL, USER)}
+        for rule in self._joints:
+            self._neighbours -= {(USER, USER)} if rule.users else set()
+            self._neighbours -= {(TOOL, USER)} if rule.bridges else set()
         self.hoists = any(
             isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist" for rule in rules
         )
@@ -120,12 +125,8 @@ class ProviderProfile:
         is_valid: Callable[[ConversationEntry], bool] | None = None,
     ) -> bool:
         """Return whether a view is in order for a reason that is cheap to see."""
-        if not self._is_known:
-            return False
         is_valid = is_valid or self.is_entry_valid
-        merges_users = any(rule.users for rule in self._joints)
-        bridges = any(rule.bridges for rule in self._joints)
-        return is_plain_view(entries, tail, is_valid, merges_users=merges_users, bridges=bridges)
+        return self._is_known and is_plain_view(entries, tail, is_valid, self._neighbours)
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
