@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
@@ -41,34 +41,19 @@ class BlockFormat(MappingFormat):
     thinks_first: bool = True
     """Whether the thinking of a message with calls has to stand before its text."""
 
-    def _kind_of(self, block: Any) -> BlockKind:
-        raise NotImplementedError
+    _kind_of: Callable[[Any], BlockKind]
+    _read_call: Callable[[Any, Reading, str], ToolCall]
+    _read_result: Callable[[Any, Reading, str], dict[str, Any]]
+    """Reads the fields of the entry of a result."""
+    _read_reasoning: Callable[[Any, Reading, str], Reasoning]
+    _read_part: Callable[[Any, Reading, str], ContentPart]
+    _write_call: Callable[[ToolCall], dict[str, Any]]
+    _write_result: Callable[[ConversationEntry, Mapping[str, Any], ToolCall | None], dict[str, Any]]
+    """Writes a result into the block it was read from, if any, for the call it answers."""
 
     def _is_mark(self, block: Any) -> bool:
         """Return whether a block only marks a place, and stays with the block before it."""
         return False
-
-    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        raise NotImplementedError
-
-    def _read_result(
-        self, block: Mapping[str, Any], reading: Reading, field: str
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        raise NotImplementedError
-
-    def _read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        raise NotImplementedError
-
-    def _write_call(self, call: ToolCall) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _write_result(
-        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
-    ) -> dict[str, Any]:
-        raise NotImplementedError
 
     def _write_part(self, part: ContentPart) -> Any:
         return write_part(part, {})
