@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from history_curator.record.recall import Recall
     from history_curator.report import CurationReport, Decision
     from history_curator.rules import (
-        ProviderProfile, ReasoningBoundError, Violation, check_conversation, get_profile,
+        ProviderProfile, Violation, check_conversation, get_profile,
         repair_conversation,
     )
     from history_curator.tokens import HeuristicCounter, TiktokenCounter, TokenCounter, count_tokens
@@ -49,7 +49,7 @@ __all__ = [
     "HeuristicCounter", "HistoryCurated", "HistoryCuratorError", "HistoryLimits", "HistoryManager",
     "HistorySession", "HistoryValidationError", "HistoryWarning", "MessageRole",
     "ObservableManager", "PassthroughManager", "ProviderProfile",
-    "ReasoningBoundError", "Recall", "RelevanceManager", "RetentionConfig", "RoleTruncator",
+    "Recall", "RelevanceManager", "RetentionConfig", "RoleTruncator",
     "SlidingWindowManager", "SummarizingManager", "TiktokenCounter",
     "TokenCounter", "ToolCall", "ToolResultClearer", "ToolResultTruncator", "TurnRetentionManager",
     "ValidatedHistory", "Violation", "check_conversation", "count_tokens",
@@ -83,10 +83,7 @@ _NAMES = {
     ),
     "record.recall": "Recall",
     "report": "CurationReport Decision",
-    "rules": (
-        "ProviderProfile ReasoningBoundError Violation check_conversation get_profile "
-        "repair_conversation"
-    ),
+    "rules": ("ProviderProfile Violation check_conversation get_profile repair_conversation"),
     "tokens": "HeuristicCounter TiktokenCounter TokenCounter count_tokens",
 }
 """The public names of each module, which is imported when one of them is first used."""

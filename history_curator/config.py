@@ -93,7 +93,7 @@ OPTIONS: Mapping[str, Option] = {
     "retrieve": Option(False, "'auto', True, False or a share of at most 0.9", _fits_retrieve),
     "calibration": Option(None),
     "cache_bytes": _whole_number(256 * 2**20, 0),
-    "reasoning": _one_of(None, "strip", "keep", "refuse", None),
+    "reasoning": _one_of(None, "strip", "keep", None),
     "recall_tool": Option(False, "True, False, or a name for the tool", _fits_tool),
     "mode": _one_of("enforce", "enforce", "shadow"),
     "bus": Option(None),
@@ -116,7 +116,7 @@ class SharedOptions(TypedDict, total=False):
     retrieve: bool | float | Literal["auto"]
     calibration: UsageAnchor | bool | None
     cache_bytes: int
-    reasoning: Literal["strip", "keep", "refuse"] | None
+    reasoning: Literal["strip", "keep"] | None
     recall_tool: bool | str
     mode: Literal["enforce", "shadow"]
     bus: EventBus | None
@@ -305,7 +305,7 @@ class CuratorFields(BaseModel):
     recap: bool = declare_field("recap")
     retrieve: bool | float | Literal["auto"] = declare_field("retrieve")
     cache_bytes: int = declare_field("cache_bytes")
-    reasoning: Literal["strip", "keep", "refuse"] | None = declare_field("reasoning")
+    reasoning: Literal["strip", "keep"] | None = declare_field("reasoning")
     recall_tool: bool | str = declare_field("recall_tool")
     mode: Literal["enforce", "shadow"] = declare_field("mode")
     preserve_last_n: int | None = declare_field("preserve_last_n")

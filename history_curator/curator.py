@@ -78,7 +78,7 @@ class Curator:
         recap: whether a marked entry lists the messages that are no longer shown.
         retrieve: whether earlier messages that matter to the question are quoted right before it.
             ``"auto"`` does so where no tools are called, True always; a number is the share of the budget.
-        reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
+        reasoning: strip or keep reasoning that an edit unbinds; None is the profile's way.
         recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
         bus: an `EventBus` that receives `HistoryCurated`.
@@ -104,7 +104,7 @@ class Curator:
         compact_to: float | None = None,
         recap: bool = True,
         retrieve: bool | float | Literal["auto"] = False,
-        reasoning: Literal["strip", "keep", "refuse"] | None = None,
+        reasoning: Literal["strip", "keep"] | None = None,
         recall_tool: bool | str = False,
         mode: Literal["enforce", "shadow"] = "enforce",
         bus: EventBus | None = None,

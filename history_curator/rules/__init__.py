@@ -9,12 +9,11 @@ from typing import Any
 from history_curator.formats import MessageFormat, find_format, read_placed, ungroup_items
 from history_curator.rules.base import Rule, Tail, Violation
 from history_curator.rules.profiles import PROVIDERS, ProviderProfile, get_profile
-from history_curator.rules.reasoning import ReasoningBoundError, ReasoningMode
+from history_curator.rules.reasoning import ReasoningMode
 
 __all__ = [
     "PROVIDERS",
     "ProviderProfile",
-    "ReasoningBoundError",
     "ReasoningMode",
     "Rule",
     "Tail",

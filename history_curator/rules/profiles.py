@@ -33,7 +33,6 @@ from history_curator.rules.content import (
 from history_curator.rules.reasoning import (
     Family,
     ItemsAreUnique,
-    ReasoningBoundError,
     ReasoningMode,
     ReasoningStaysBound,
     strip_reasoning,
@@ -69,7 +68,7 @@ class ProviderProfile:
     `repair` returns entries in which `find` finds no violation, keeps every word the user said, is
     idempotent, and returns the very list it was given when nothing is wrong. `merges` says whether
     runs of one role are merged, `hoists` whether later system entries move to the front, and
-    `strips` whether reasoning goes, or is refused, after an edited prefix.
+    `strips` whether reasoning goes after an edited prefix.
 
     Examples:
         >>> from history_curator import get_profile
@@ -96,7 +95,7 @@ class ProviderProfile:
         )
         self._bound = next((rule for rule in rules if isinstance(rule, ReasoningStaysBound)), None)
         self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
-        self.strips = self.reasoning != "keep"
+        self.strips = self.reasoning == "strip"
         # Rules of one's own may object to what is plain.
         self._is_known = all(type(rule) in _DEFAULTS for rule in rules)
         self._entry_checks = [
@@ -158,31 +157,23 @@ class ProviderProfile:
             repaired = current if isinstance(current, list) else list(current)
         if edited or repaired is not given:
             since = 0 if edited else _find_first_change(given, repaired)
-            return self.settle_reasoning(repaired, since, edited=edited)
+            return self.settle_reasoning(repaired, since)
         return repaired
 
     def settle_reasoning(
-        self, entries: list[ConversationEntry], since: int = 0, *, edited: bool
+        self, entries: list[ConversationEntry], since: int = 0
     ) -> list[ConversationEntry]:
-        """Strip, keep or refuse reasoning behind an edit at or before `since`.
-
-        Without `edited` the edit is a mere repair, which is never refused: sending needs it.
-        """
+        """Strip reasoning behind an edit at or before `since`, where the profile does so."""
         if self._bound is None or not any(entry.reasoning for entry in entries):
             return entries
-        if edited or self.reasoning == "strip":
-            return self._bound.answer_edit(entries, since)
-        return entries
+        return self._bound.answer_edit(entries, since)
 
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
     ) -> tuple[ConversationEntry, ...]:
         """Return a unit as it is shown after an edited prefix; the very tuple when that is the same."""
-        bound = next((entry for entry in entries if entry.reasoning), None)
-        if bound is None or not self.strips:
+        if not self.strips or not any(entry.reasoning for entry in entries):
             return entries
-        if self.reasoning == "refuse":
-            raise ReasoningBoundError(bound.sequence)
         return tuple(map(strip_reasoning, entries))
 
     def bridge(self, last: ConversationEntry, entry: ConversationEntry) -> ConversationEntry | None:
@@ -323,7 +314,7 @@ def get_profile(
 
     Args:
         provider: one of `PROVIDERS`, or a profile.
-        reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
+        reasoning: ``strip`` or ``keep`` instead of the provider's default.
         later_system: ``hoist`` later system messages to the front, which rewrites the prefix,
             ``demote`` them to user text, or let them ``stay``, as Claude takes them from Opus 4.8 on.
         model: the model that is asked. Thinking goes where its message names another model of

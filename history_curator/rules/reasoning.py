@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
-from history_curator.errors import HistoryCuratorError
 from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids, thinks_late
 from history_curator.rules.base import (
     ASSISTANT,
@@ -20,25 +19,11 @@ from history_curator.rules.base import (
 )
 from history_curator.tokens.models import is_same_model, model_of
 
-ReasoningMode = Literal["strip", "keep", "refuse"]
+ReasoningMode = Literal["strip", "keep"]
 Family = Literal["anthropic", "openai", "gemini", "mistral"]
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 _SIGNATURE = "thought_signature"
-
-
-class ReasoningBoundError(HistoryCuratorError):
-    """A message was edited or left out although later reasoning is bound to it."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        super().__init__(
-            f"messages[{index}].reasoning: an earlier message was edited or left out, and this "
-            'reasoning is bound to it. Fix: use reasoning="strip" or "keep", or a larger budget.'
-        )
-
-    def __reduce__(self) -> tuple[type[ReasoningBoundError], tuple[int]]:
-        return (ReasoningBoundError, (self.index,))
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,7 @@ class ReasoningStaysBound(Rule):
     Repair: reasoning that another provider or model signed is taken off, for Anthropic also
     unsigned reasoning; thinking is written before the text of a message with calls; a missing
     Gemini signature gets the documented bypass. After an edited prefix, `mode` says whether
-    reasoning is stripped from closed turns, kept, or the edit refused.
+    reasoning is stripped from closed turns, or kept.
     """
 
     code = "P13"
@@ -109,14 +94,12 @@ class ReasoningStaysBound(Rule):
         return out
 
     def answer_edit(self, entries: Entries, since: int = 0) -> list[ConversationEntry]:
-        """Strip, keep or refuse reasoning behind an edit at or before `since`.
+        """Strip reasoning behind an edit at or before `since`, where the mode says so.
 
         Reasoning of the turn whose tool loop is running always stays: providers ask for it.
         """
         out = list(entries)
-        for index in range(since, find_running_turn(entries)) if self.mode != "keep" else ():
-            if entries[index].reasoning and self.mode == "refuse":
-                raise ReasoningBoundError(index)
+        for index in range(since, find_running_turn(entries)) if self.mode == "strip" else ():
             out[index] = strip_reasoning(entries[index])
         return out
 

@@ -210,7 +210,7 @@ class ViewBuilder:
         )
         entries = self.profile.repair(flat, self.tail, is_valid=lambda entry: id(entry) in sizes)
         if self.edited:
-            entries = self.profile.settle_reasoning(entries, 0, edited=True)
+            entries = self.profile.settle_reasoning(entries)
         if entries is flat:
             return View(flat, flat, sum([piece.tokens for piece in pieces]), window)
         return View(entries, flat, self._count_shown(entries, sizes), window)

@@ -306,7 +306,7 @@ class TestOptions:
             ("mode", "try", "'enforce' or 'shadow'"),
             ("mode", ["enforce"], "'enforce' or 'shadow'"),
             ("recap", 1, "True or False"),
-            ("reasoning", "drop", "'strip', 'keep', 'refuse' or None"),
+            ("reasoning", "drop", "'strip', 'keep' or None"),
             ("preserve_last_n", -1, "at least 0"),
             ("reserve", None, "a whole number, at least 0"),
             ("tail", "end", "'request', 'history' or None"),

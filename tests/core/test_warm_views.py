@@ -183,7 +183,11 @@ def test_whatever_a_host_does_the_view_is_that_of_a_new_curator(seed: int, budge
 Edit = Callable[[list[dict[str, Any]]], Any]
 EDITS: dict[str, tuple[list[dict[str, Any]], int, Edit]] = {
     "a text in a block": (in_blocks(12), 20_000, lambda m: m[21]["content"][1].update(text="so")),
-    "a block more": (in_blocks(12), 900, lambda m: m[1]["content"].append({"text": "w " * 900})),
+    "a block more": (
+        in_blocks(12),
+        900,
+        lambda m: m[1]["content"].append({"type": "text", "text": "w " * 900}),
+    ),
     "a result in a block": (
         in_blocks(12),
         20_000,
@@ -268,10 +272,10 @@ def test_values_that_cannot_be_compared_are_read_again() -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    messages = [user("q"), assistant("a", annotations=[Odd()]), user("next")]
+    messages = [user("q"), assistant("a", at=[Odd()]), user("next")]
     curator = Curator(max_tokens=1_000)
     curator.curate(messages)
-    messages[1]["annotations"], messages[1]["content"] = [Odd()], "b"
+    messages[1]["at"], messages[1]["content"] = [Odd()], "b"
     assert [each["content"] for each in curator.curate(messages).messages] == ["q", "b", "next"]
 
 
@@ -311,7 +315,7 @@ class TestLateArrivals:
         view(known, history)
         assert agrees(known, [*history, system("be brief, please")])
 
-    def test_reasoning_that_a_compaction_has_replaced_is_not_refused(self) -> None:
+    def test_reasoning_that_a_compaction_has_replaced(self) -> None:
         thought = {
             "type": "reasoning",
             "id": "rs_1",
@@ -322,7 +326,7 @@ class TestLateArrivals:
         late = [user("and? " * 80), assistant("ok"), user("on " * 20), assistant("ok")]
         compacted = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
         history = [*early, *late, compacted, user("now?"), assistant("yes"), user("sure?")]
-        known = Curator(max_tokens=300, provider="openai-responses", reasoning="refuse")
+        known = Curator(max_tokens=300, provider="openai-responses", reasoning="strip")
         view(known, early)
         assert agrees(known, history)
 

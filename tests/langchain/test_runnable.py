@@ -108,9 +108,9 @@ class TestRunnable:
         assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
 
     def test_from_a_configuration(self) -> None:
-        config = {"managers": ["passthrough"], "max_tokens": 4_000, "reasoning": "refuse"}
+        config = {"managers": ["passthrough"], "max_tokens": 4_000, "reasoning": "strip"}
         step = HistoryCurator(**load_settings(config, overrides={"max_tokens": 900}))
-        assert (step.max_tokens, step.reasoning, len(step.managers)) == (900, "refuse", 1)
+        assert (step.max_tokens, step.reasoning, len(step.managers)) == (900, "strip", 1)
 
 
 class TestEvents:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from history_curator.rules import PROVIDERS, ReasoningBoundError, get_profile
+from history_curator.rules import PROVIDERS, get_profile
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, entries
 from tests.support.strategies import broken_conversations
@@ -58,8 +58,6 @@ def test_a_unit_without_reasoning_is_the_very_unit_where_there_is_none_or_it_is_
     assert get_profile("openai").without_reasoning(thinking) is thinking
     (stripped,) = get_profile("anthropic").without_reasoning(thinking)
     assert (stripped.reasoning, stripped.content) == (None, "42")
-    with pytest.raises(ReasoningBoundError):
-        get_profile("anthropic", reasoning="refuse").without_reasoning(thinking)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

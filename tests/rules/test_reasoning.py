@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.rules import ReasoningBoundError, get_profile
+from history_curator.rules import get_profile
 from history_curator.rules.reasoning import ReasoningStaysBound
 from tests.support.messages import assistant, call, entries, result, user
 
@@ -104,19 +102,13 @@ class TestEditedPrefix:
         given = two_turns()
         assert get_profile("anthropic", reasoning="keep").repair(given, edited=True) == given
 
-    def test_refuse_names_the_message(self):
-        with pytest.raises(ReasoningBoundError, match=r"messages\[1\]") as caught:
-            get_profile("anthropic", reasoning="refuse").repair(two_turns(), edited=True)
-        assert pickle.loads(pickle.dumps(caught.value)).index == 1
-
     def test_nothing_edited_nothing_stripped(self):
         given = two_turns()
         assert get_profile("anthropic").repair(given) is given
 
-    def test_a_repair_is_an_edit_of_what_follows_it_and_never_refused(self):
+    def test_a_repair_is_an_edit_of_what_follows_it(self):
         given = entries([user("one"), call("c0"), user("two"), thought(SIGNED), user("three")])
         assert not any(thinking(get_profile("anthropic").repair(given)))
-        assert any(thinking(get_profile("anthropic", reasoning="refuse").repair(given)))
 
     def test_a_repair_does_not_touch_what_came_before_it(self):
         given = entries([user("one"), thought(SIGNED), user("two"), call("c0"), user("three")])

@@ -32,7 +32,7 @@ CLASSES: list[type[object]] = [
 FUNCTIONS: list[object] = [langchain.fold_back, langchain.handoff_view, langchain.pin]
 ERRORS: list[type[core.HistoryCuratorError]] = [
     core.BudgetUnsatisfiableError, core.ConfigurationError, core.ConversionError,
-    core.HistoryValidationError, core.ReasoningBoundError,
+    core.HistoryValidationError,
 ]  # fmt: skip
 
 
