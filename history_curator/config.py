@@ -12,9 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
 from typing_extensions import Self
 
 from history_curator.entries import recall_tool_name
@@ -34,74 +42,67 @@ MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
 
 
-class Option(NamedTuple):
-    """The default of an option, whether a value fits, and what it should be, in words."""
-
-    default: Any
-    wanted: str = ""
-    fits: Callable[[Any], bool] = lambda _: True
+def _declare(default: Any, wanted: str = "", **limits: Any) -> Any:
+    """Return the field of an option: its default, what it should be in words, and its limits."""
+    return Field(default=default, description=wanted, **limits)
 
 
-def _whole_number(default: int | None, least: int) -> Option:
-    wanted = f"a whole number, at least {least}, at most {MOST:,}"
-
-    def fits(value: Any) -> bool:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return (value is None and default is None) or (is_whole and least <= value <= MOST)
-
-    return Option(default, wanted if default is not None else f"{wanted}, or None", fits)
+_COUNT = {"ge": 0, "le": MOST}
+_WHOLE = f"a whole number, at least {{}}, at most {MOST:,}".format
+_KEY = "something hashable, such as the id of the thread"
+_TOOL = "True, False, or a name for the tool: letters, digits, _ and -, at most 64"
+_SHARE = Annotated[float, Field(gt=0, le=0.9)]
+_RETRIEVE = "'auto', True, False or a share of at most 0.9"
 
 
-def _number(wanted: str, least: float, most: float) -> Option:
-    def fits(value: Any) -> bool:
-        return value is None or (isinstance(value, (int, float)) and least <= value <= most)
+class CuratorFields(BaseModel):
+    """The options of `Curator` that a text can hold, as fields of a pydantic model."""
 
-    return Option(None, f"{wanted}, or None", fits)
-
-
-def _one_of(default: object, *words: object) -> Option:
-    def fits(value: Any) -> bool:
-        return any(value is word or (isinstance(value, str) and value == word) for word in words)
-
-    return Option(default, " or ".join(", ".join(map(repr, words)).rsplit(", ", 1)), fits)
-
-
-def _fits_retrieve(value: Any) -> bool:
-    is_share = isinstance(value, float) and 0.0 < value <= 0.9
-    return is_share or isinstance(value, bool) or (isinstance(value, str) and value == "auto")
+    max_tokens: int | None = _declare(None, f"{_WHOLE(1)}, or None", ge=1, le=MOST)
+    counter: Any = _declare("o200k_base")
+    provider: Any = _declare("core")
+    compact_to: float | None = _declare(None, "above 0, at most 1, or None", gt=0, le=1)
+    recap: bool = _declare(True, "True or False")
+    retrieve: bool | Literal["auto"] | _SHARE = _declare(False, _RETRIEVE)
+    cache_bytes: int = _declare(256 * 2**20, _WHOLE(0), **_COUNT)
+    reasoning: Literal["strip", "keep"] | None = _declare(None, "'strip', 'keep' or None")
+    recall_tool: bool | Annotated[str, AfterValidator(recall_tool_name)] = _declare(False, _TOOL)
+    mode: Literal["enforce", "shadow"] = _declare("enforce", "'enforce' or 'shadow'")
+    preserve_last_n: int | None = _declare(None, f"{_WHOLE(0)}, or None", **_COUNT)
 
 
-def _has_hash(value: Any) -> bool:
-    try:
-        return hash(value) is not None
-    except TypeError:
-        return False
+class CallFields(BaseModel):
+    """The options that no text can hold, and those of one call."""
+
+    name: Any = _declare("history")
+    calibration: Any = _declare(None)
+    bus: Any = _declare(None)
+    reserve: int = _declare(0, _WHOLE(0), **_COUNT)
+    tail: Literal["request", "history"] | None = _declare(None, "'request', 'history' or None")
+    idle: float | None = _declare(None, "a number of seconds, at least 0, or None", **_COUNT)
+    key: Annotated[Any, AfterValidator(hash)] = _declare(None, _KEY)
 
 
-def _fits_tool(value: Any) -> bool:
-    # For a name that no provider takes this raises an error of its own.
-    return isinstance(value, (bool, str)) and bool(recall_tool_name(value))
+class Option:
+    """An option's `default`, and what it should be in words, from its field."""
+
+    def __init__(self, field: Any) -> None:
+        self.default, self.wanted = field.default, field.description
+        self._adapter = TypeAdapter[Any](Annotated[field.annotation, field])
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value can work as it is: the text "8" is no number, and True is not 1."""
+        try:
+            self._adapter.validate_python(value, strict=True)
+        except (ValidationError, TypeError):  # of a key that has no hash
+            return False
+        return True
 
 
 OPTIONS: Mapping[str, Option] = {
-    "max_tokens": _whole_number(None, 1),
-    "name": Option("history"),
-    "counter": Option("o200k_base"),
-    "provider": Option("core"),
-    "compact_to": _number("above 0, at most 1", 1e-9, 1.0),
-    "recap": _one_of(True, True, False),
-    "retrieve": Option(False, "'auto', True, False or a share of at most 0.9", _fits_retrieve),
-    "calibration": Option(None),
-    "cache_bytes": _whole_number(256 * 2**20, 0),
-    "reasoning": _one_of(None, "strip", "keep", None),
-    "recall_tool": Option(False, "True, False, or a name for the tool", _fits_tool),
-    "mode": _one_of("enforce", "enforce", "shadow"),
-    "bus": Option(None),
-    "preserve_last_n": _whole_number(None, 0),
-    "reserve": _whole_number(0, 0),
-    "tail": _one_of(None, "request", "history", None),
-    "idle": _number("a number of seconds, at least 0", 0, MOST),
-    "key": Option(None, "something hashable, such as the id of the thread", _has_hash),
+    name: Option(field)
+    for model in (CuratorFields, CallFields)
+    for name, field in model.model_fields.items()
 }
 """Every option by name; `Curator` says what it means."""
 
@@ -154,7 +155,7 @@ def check_names(
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the closest known word, or all of them."""
     names = sorted(set(known) - {name})
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    close = get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."
 
 
@@ -182,43 +183,41 @@ def explain_problems(
     """
     lines = []
     for problem in error.errors(include_url=False):
-        path = prefix
-        for step in problem["loc"]:
+        path, steps, message = prefix, problem["loc"], problem["msg"]
+        field = model.model_fields.get(str(steps[0])) if steps else None
+        if field is not None and field.description:  # one line for all types that it may have
+            steps, message = steps[:1], f"should be {field.description}"
+        for step in steps:
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         where = rename(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            known = (RetentionConfig if len(problem["loc"]) > 1 else model).model_fields
-            lines.append(
-                f"{where}: unknown setting; {suggest_name(str(problem['loc'][-1]), known)}"
-            )
+            known = (RetentionConfig if len(steps) > 1 else model).model_fields
+            lines.append(f"{where}: unknown setting; {suggest_name(str(steps[-1]), known)}")
         else:
-            message = problem["msg"].removeprefix("Value error, ")
             lines.append(f"{where}: {message} (got {show_value(problem['input'])})")
     head = f"{model.__name__} cannot be read" + (f" from {source}" if source else "")
-    return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))
+    return ConfigurationError(f"{head}:\n  " + "\n  ".join(dict.fromkeys(lines)))
 
 
 _TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-_PARSERS = {
-    ".json": ("json", "loads", ""), ".toml": (_TOML, "loads", "tomli"),
-    ".yaml": ("yaml", "safe_load", "pyyaml"), ".yml": ("yaml", "safe_load", "pyyaml"),
-}  # fmt: skip
-"""For a file's suffix, the module that reads it, its function, and the distribution it is in."""
+_PARSERS = {".json": "json.loads", ".toml": f"{_TOML}.loads", ".yaml": "yaml.safe_load"}
+_PARSERS[".yml"] = _PARSERS[".yaml"]
+"""The function that reads the files of a suffix."""
 
 
 def _parse_file(path: Path) -> Any:
     if path.suffix.lower() not in _PARSERS:
         problem = f"{path}: cannot tell the format from {path.suffix!r}"
         raise ConfigurationError(f"{problem}. Fix: name the file {', '.join(_PARSERS)}.")
-    module, function, distribution = _PARSERS[path.suffix.lower()]
+    module, _, function = _PARSERS[path.suffix.lower()].partition(".")
     try:
         text = path.read_text(encoding="utf-8")
         parse = getattr(importlib.import_module(module), function)
         with ThreadPoolExecutor(1) as pool:  # the caller may be deep in its stack
             return pool.submit(parse, text).result()
     except ImportError as error:
-        fix = f"pip install {distribution}, or use JSON"
-        raise ConfigurationError(f"{path}: needs {distribution}. Fix: {fix}.") from error
+        fix = f"pip install {module.replace('yaml', 'pyyaml')}, or use JSON"
+        raise ConfigurationError(f"{path}: needs {module}. Fix: {fix}.") from error
     except Exception as error:  # parsers raise many kinds: nested too deep, a date, a number
         problem = "cannot be read" if isinstance(error, OSError) else f"not valid {module.upper()}"
         raise ConfigurationError(f"{path}: {problem}: {error}") from error
@@ -290,35 +289,6 @@ class RetentionConfig(FileConfig):
         return value.strip().lower() if isinstance(value, str) else value
 
 
-def declare_field(name: str, **more: Any) -> Any:
-    """Return the pydantic field of an option, with its declared default."""
-    return Field(default=OPTIONS[name].default, **more)
-
-
-class CuratorFields(BaseModel):
-    """The options of `Curator` that a text can hold, as fields of a pydantic model."""
-
-    max_tokens: int | None = declare_field("max_tokens")
-    counter: Any = declare_field("counter")
-    provider: Any = declare_field("provider")
-    compact_to: float | None = declare_field("compact_to")
-    recap: bool = declare_field("recap")
-    retrieve: bool | float | Literal["auto"] = declare_field("retrieve")
-    cache_bytes: int = declare_field("cache_bytes")
-    reasoning: Literal["strip", "keep"] | None = declare_field("reasoning")
-    recall_tool: bool | str = declare_field("recall_tool")
-    mode: Literal["enforce", "shadow"] = declare_field("mode")
-    preserve_last_n: int | None = declare_field("preserve_last_n")
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _check_declared(cls, value: Any, info: ValidationInfo) -> Any:
-        name = info.field_name or ""
-        if name in CuratorFields.model_fields and not OPTIONS[name].fits(value):
-            raise ValueError(f"should be {OPTIONS[name].wanted}")
-        return value
-
-
 class CuratorConfig(CuratorFields, FileConfig):
     """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
 
@@ -335,9 +305,9 @@ class CuratorConfig(CuratorFields, FileConfig):
     block = ("curator",)
 
     managers: tuple[Any, ...] = ()
-    counter: str = declare_field("counter", min_length=1)
-    provider: str = declare_field("provider")
-    name: str = declare_field("name")
+    counter: str = Field(default=OPTIONS["counter"].default, min_length=1)
+    provider: str = OPTIONS["provider"].default
+    name: str = OPTIONS["name"].default
     retention: RetentionConfig | None = None
 
     @field_validator("managers", mode="before")

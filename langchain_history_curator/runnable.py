@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, R
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_options, declare_field
+from history_curator.config import CuratorFields, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
@@ -53,9 +53,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     managers: Annotated[tuple[Any, ...], BeforeValidator(as_managers)] = ()
     """Applied in order, or one alone; none is the budget alone."""
 
-    tail: Literal["request", "history"] | None = declare_field("tail")
+    tail: Literal["request", "history"] | None = None
 
-    reserve: int = declare_field("reserve")
+    reserve: int = 0
 
     tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(models.schemas_of)] = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""

@@ -27,14 +27,10 @@ from llama_index_instrumentation.base.event import BaseEvent
 
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
+from history_curator.entries import RECALL_TOOL_NAME
 from history_curator.formats import read_entries
 from history_curator.integrations import actions_of, mark_view
-from history_curator.record.recall import (
-    RECALL_DESCRIPTION,
-    RECALL_TOOL_NAME,
-    Recall,
-    RecallRequest,
-)
+from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS

@@ -131,11 +131,8 @@ class HistoryLimits(BaseModel):
         """Return the text shortened to its role's limit with the indicator, or the text itself."""
         limit, room, indicator = self.max_assistant_chars, 0, self.assistant_indicator
         if role == "user":
-            limit, room, indicator = (
-                self.max_user_chars,
-                self.user_indicator_room,
-                self.user_indicator,
-            )
+            limit, room = self.max_user_chars, self.user_indicator_room
+            indicator = self.user_indicator
         if limit is None or len(content) <= limit:
             return content
         return content[: limit - room] + indicator.replace("{original}", str(len(content)))

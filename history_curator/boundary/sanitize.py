@@ -53,17 +53,14 @@ def sanitize_history(
 ) -> SanitizedHistory:
     r"""Return what may be sent on of a request that carries its own history.
 
+    The payload is raw JSON, a mapping with ``prompt`` and ``conversationHistory``, or a list of
+    messages, with the `prompt` beside it; it is never changed. The limits are those of
+    `HistoryLimits.stateless` unless you give some.
+
     Malformed messages are left out, never an error; only ``role`` and the text of ``content``
     survive, and of them the last `max_messages`. With `alternate`, neighbours of one role are
     joined, the first message is the user's, and a question that was not answered joins the prompt.
-    The payload is never changed. It raises a `HistoryValidationError` when the payload is too large
-    or not JSON, or has no prompt.
-
-    Args:
-        payload: the request: raw JSON, a mapping with ``prompt`` and ``conversationHistory``,
-            or a list of messages.
-        limits: what to hold it to; `HistoryLimits.stateless()` by default.
-        prompt: what the user asks now, where the payload does not say.
+    It raises a `HistoryValidationError` when the payload is too large, not JSON, or has no prompt.
 
     Examples:
         >>> history = [{"role": "user", "content": "list them"}, {"role": "?"}]
@@ -87,21 +84,16 @@ def sanitize_history(
     first = findings.find_first(len(found))
     reason = f"older than the last {limits.max_messages} messages"
     dropped.update((index, reason) for index, _ in found[:first])
-    history = found[first:]
-    merged: list[int] = []
+    history, merged = found[first:], list[int]()
     if limits.alternate:
         history, merged = _alternate_roles([*history, *asked], dropped)
     if asked:
         index, question = history.pop()
         prompt = f"{question['content']}\n\n{prompt}"
         merged.append(index)
-    return SanitizedHistory(
-        history=tuple(message for _, message in history),
-        prompt=prompt,
-        dropped=dict(sorted(dropped.items())),
-        merged=tuple(merged),
-        warnings=tuple(findings.warnings),
-    )
+    messages = tuple(message for _, message in history)
+    dropped = dict(sorted(dropped.items()))
+    return SanitizedHistory(messages, prompt, dropped, tuple(merged), tuple(findings.warnings))
 
 
 def _decode(payload: Any, most: int | None) -> Any:
@@ -151,10 +143,7 @@ def _find_messages(findings: Findings, given: Any) -> tuple[list[Found], dict[in
 def _alternate_roles(
     history: Sequence[Found], dropped: dict[int, str]
 ) -> tuple[list[Found], list[int]]:
-    """Join neighbours of one role and drop answers before the first question.
-
-    Return the history, and the positions of messages that were joined to the one before.
-    """
+    """Return messages that take turns, the user first, and the positions of those joined."""
     alternate: list[Found] = []
     joined = []
     for index, message in history:

@@ -94,31 +94,26 @@ def validate_history(
     field: str = "conversation_history",
     now: datetime | None = None,
 ) -> ValidatedHistory:
-    """Return a history that is safe to use, or raise.
+    """Return a history of ``{role, content, timestamp}`` dicts that is safe to use, or raise.
 
     A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
     is missing, a role unknown, content neither text nor a list of blocks, or a message over its
     hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
     are not looked at. The given history is never changed; every message returned is new.
 
-    Args:
-        history: a list of ``{role, content, timestamp}`` dicts, or None.
-        limits: `HistoryLimits.assistant_first()` by default.
-        field: the parameter's name in errors and warnings.
-        now: the time given to messages without one.
+    The limits are those of `HistoryLimits.assistant_first` unless you give some; `field` is the
+    name in errors and warnings, `now` the time of messages without one.
 
     Examples:
         >>> history = validate_history([{"role": "User ", "content": " hi "}])
         >>> history.messages[0]["role"], [warning.code for warning in history.warnings]
         ('user', ['missing_timestamp'])
     """
-    findings = Findings(limits or HistoryLimits(), field)
-    now = now or datetime.now(timezone.utc)
-    if history is None:
-        return ValidatedHistory((), (), now)
-    if not isinstance(history, list):
+    findings, now = Findings(limits or HistoryLimits(), field), now or datetime.now(timezone.utc)
+    if not isinstance(history, list | None):
         problem = "Must be a list of message dictionaries"
         raise HistoryValidationError(field, problem, type(history).__name__, "type_error")
+    history = history or []
     kept = range(findings.find_first(len(history)), len(history))
     checked = [findings.check_message(index, history[index], now.isoformat()) for index in kept]
     records = [message for message in checked if message is not None]

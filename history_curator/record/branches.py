@@ -69,7 +69,7 @@ class Branches(Generic[H]):
         return run_sync(self._list())
 
     async def alist(self) -> tuple[Branch, ...]:
-        """Return every branch, the oldest first."""
+        """Return every branch; see `list`."""
         return await run_async(self._list())
 
     def open(self, name: str | None = None) -> H:
@@ -77,7 +77,7 @@ class Branches(Generic[H]):
         return run_sync(self._open(name))
 
     async def aopen(self, name: str | None = None) -> H:
-        """Return the conversation of a branch, the current one by default."""
+        """Return the conversation of a branch; see `open`."""
         return await run_async(self._open(name))
 
     def fork(self, name: str, at: int | None = None) -> H:
@@ -96,12 +96,21 @@ class Branches(Generic[H]):
         return run_sync(self._open(name, switch=True))
 
     async def aswitch(self, name: str) -> H:
-        """Make a branch the current one, for everybody, and return its conversation."""
+        """Make a branch the current one; see `switch`."""
         return await run_async(self._open(name, switch=True))
 
     def _list(self) -> Steps[tuple[Branch, ...]]:
-        lines = yield from self._read(f"{self.key}:branches")
-        return list_branches(self.key, map(self._text, lines))
+        known, current = {"main": Branch("main", self.key)}, "main"
+        for line in map(self._text, (yield from self._read(f"{self.key}:branches"))):
+            match parse_object(line) if isinstance(line, str) else None:
+                case {"switch": str(name)} if name in known:
+                    current = name
+                case {"fork": str(made), "name": str(name), "parent": str(parent), "at": int(at)}:
+                    # A key is made from an id, never taken from a line: none leads elsewhere.
+                    if _ID.fullmatch(made) and parent in known and name not in known:
+                        known[name] = Branch(name, f"{self.key}:{made}", parent, at)
+                        current = name
+        return tuple(replace(branch, current=branch.name == current) for branch in known.values())
 
     def _open(self, name: str | None, *, switch: bool = False) -> Steps[H]:
         branch = _find(name, (yield from self._list()))
@@ -110,15 +119,14 @@ class Branches(Generic[H]):
         return self._conversation(branch.key)
 
     def _fork(self, name: str, at: int | None) -> Steps[H]:
-        known = yield from self._list()
         if not name.strip():
             raise ConfigurationError("name: is empty. Fix: give the branch one.")
+        known = yield from self._list()
         parent, key = _find(None, known), f"{self.key}:{(fork_id := uuid4().hex)}"
         messages = yield from self._read(parent.key)
         shared = messages[: position_of(at, len(messages))]
         if all(branch.name != name for branch in known):
-            if shared:
-                yield from self._write(key, shared)
+            yield from self._write(key, shared)
             fields = {"name": name, "parent": parent.name, "at": len(shared)}
             yield from self._write_line(fork=fork_id, **fields)
             known = yield from self._list()
@@ -131,8 +139,7 @@ class Branches(Generic[H]):
     def _read(self, key: str) -> Steps[Any]:
         outbox = self._buffer(self._conversation(key))
         messages = yield from outbox.read()
-        if outbox.degraded:
-            raise _store_failed("read", outbox.failure) from outbox.failure
+        _check(outbox, "read")
         return messages
 
     def _write_line(self, **fields: Any) -> Steps[None]:
@@ -141,25 +148,9 @@ class Branches(Generic[H]):
 
     def _write(self, key: str, messages: Sequence[Any]) -> Steps[None]:
         outbox = self._buffer(self._conversation(key))
-        # Once more: a writer in the way is gone, and what had arrived is recognised.
-        if not ((yield from outbox.add(messages)) or (yield from outbox.flush())):
-            raise _store_failed("written to", outbox.failure) from outbox.failure
-
-
-def list_branches(key: str, lines: Iterable[Any]) -> tuple[Branch, ...]:
-    """Return the branches that lines name, one after the other; other lines are passed over."""
-    known = {"main": Branch("main", key)}
-    current = "main"
-    for line in lines:
-        match parse_object(line) if isinstance(line, str) else None:
-            case {"switch": str(name)} if name in known:
-                current = name
-            case {"fork": str(fork_id), "name": str(name), "parent": str(parent), "at": int(at)}:
-                # A key is made from an id, never taken from a line: none leads elsewhere.
-                if _ID.fullmatch(fork_id) and parent in known and name not in known:
-                    known[name] = Branch(name, f"{key}:{fork_id}", parent, at)
-                    current = name
-    return tuple(replace(branch, current=branch.name == current) for branch in known.values())
+        if not (yield from outbox.add(messages)):
+            yield from outbox.flush()  # again: what had arrived is recognised by its id
+        _check(outbox, "written to")
 
 
 def _find(name: str | None, known: Iterable[Branch]) -> Branch:
@@ -170,8 +161,8 @@ def _find(name: str | None, known: Iterable[Branch]) -> Branch:
     raise ConfigurationError(f"there is no branch {name!r}. Fix: use one of {names}.")
 
 
-def _store_failed(operation: str, error: Exception | None) -> HistoryCuratorError:
-    return HistoryCuratorError(
-        f"branches: the store could not be {operation} ({type(error).__name__}). "
-        "Fix: look with list() when it is back, and try again."
-    )
+def _check(outbox: WriteBehind[Any], operation: str) -> None:
+    if (error := outbox.failure) is not None:
+        problem = f"the store could not be {operation} ({type(error).__name__})"
+        fix = "Fix: look with list() when it is back, and try again."
+        raise HistoryCuratorError(f"branches: {problem}. {fix}") from error

@@ -123,10 +123,10 @@ class WriteBehind(Generic[T]):
                 yield from self._deliver(batch)
             except Exception as error:  # noqa: BLE001
                 if batch.refusal is None:
-                    self._note_failure(error)
+                    self._note(error)
                     return False
             self._outbox.popleft()
-            self._note_success()
+            self._note(None)
         return True
 
     def _deliver(self, batch: Batch[T]) -> Steps[None]:
@@ -166,9 +166,9 @@ class WriteBehind(Generic[T]):
         try:
             result = yield self._call(operation)
         except Exception as error:  # noqa: BLE001
-            self._note_failure(error)
+            self._note(error)
             return False
-        self._note_success()
+        self._note(None)
         if operation == "load":
             self._known = list(result)
         return True
@@ -203,19 +203,17 @@ class WriteBehind(Generic[T]):
         awaited = self._calls.get(f"a{operation}") or partial(_run_in_thread, plain)
         return Call(plain, awaited, arguments)
 
-    def _note_failure(self, error: Exception) -> None:
+    def _note(self, error: Exception | None) -> None:
+        """Remember the store's error, or that there is none, and log when an outage begins or ends."""
         if isinstance(error, DEFECTS):
             raise error
-        if self.failure is None:
+        if error is not None and self.failure is None:
             # Only the kind of error: a driver's text may quote the messages it was given.
             text = "%s is unavailable (%s): the conversation goes on from memory until it is back"
             logger.warning(text, self._name, type(error).__name__)
-        self.failure = error
-
-    def _note_success(self) -> None:
-        if self.failure is not None:
+        elif error is None and self.failure is not None:
             logger.info("%s is available again", self._name)
-        self.failure = None
+        self.failure = error
 
 
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -51,13 +51,11 @@ class PrunedConversation:
     rows: int
     trimmed: int
     removed: int
-    characters: int
     saved: int
 
     def __str__(self) -> str:
         numbers = f"{self.rows} messages, {self.trimmed} trimmed, {self.removed} removed"
-        saved = f"{self.saved} of {self.characters} characters saved"
-        return f"{self.table}, {self.session_id}: {numbers}, {saved}"
+        return f"{self.table}, {self.session_id}: {numbers}, {self.saved} characters saved"
 
 
 def prune_store(
@@ -72,13 +70,8 @@ def prune_store(
 
     The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
     and all message text stay, and so do messages added meanwhile. Running it again changes nothing.
-
-    Args:
-        url: an SQLAlchemy URL, such as ``sqlite:///chat.db``; async drivers are accepted.
-        table: only this one; by default every table that a framework made for messages.
-        session_id: only this conversation (LangChain's session, LlamaIndex's key).
-        config: what to keep; by default older turns are trimmed to ``{name, status}``.
-        apply: change the store; otherwise the numbers say what would change.
+    By default older turns of every conversation are trimmed to ``{name, status}``; `table` and
+    `session_id` (LlamaIndex's key) choose some. The URL is SQLAlchemy's, also of an async driver.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
     try:
@@ -88,29 +81,28 @@ def prune_store(
         raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
     engine, schema = _open_store(sa, url), sa.MetaData()
     pruned: list[PrunedConversation] = []
-    session: Any = None
+    where = ""
     try:
         schema.reflect(engine)
-        tables = [found for found in schema.sorted_tables if _find_layout(found)]
-        for found in tables:
-            column = found.c[(_find_layout(found) or LAYOUTS[0]).session]
+        tables = [(one, layout) for one in schema.sorted_tables if (layout := _find_layout(one))]
+        for found, layout in tables:
+            column = found.c[layout.session]
             query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
             with engine.connect() as connection:
                 sessions = connection.execute(query).scalars().all()
             for session in sessions:
                 if table in (None, found.name) and session_id in (None, str(session)):
+                    where = f" at conversation {session!r}, which is as it was"
                     with engine.begin() as connection:
                         pruned.append(_prune(connection, found, session, config, apply=apply))
     except sa.exc.SQLAlchemyError as error:
-        where = "" if session is None else f" at conversation {session!r}, which is as it was"
         fix = "Fix: see that it runs and can be written to, and do it again."
-        raise HistoryCuratorError(
-            f"The store failed ({type(error).__name__}){where}. {fix}"
-        ) from error
+        problem = f"The store failed ({type(error).__name__}){where}"
+        raise HistoryCuratorError(f"{problem}. {fix}") from error
     finally:
         engine.dispose()
     if not tables or (not pruned and (table or session_id)):
-        fix = f"Fix: check table= and session_id=; found {[one.name for one in tables]}."
+        fix = f"Fix: check table= and session_id=; found {[one.name for one, _ in tables]}."
         raise ConfigurationError(f"No conversation of LangChain or LlamaIndex is there. {fix}")
     for one in pruned:
         logger.info("prune%s: %s", "" if apply else " (dry run)", one)
@@ -128,20 +120,22 @@ def prune_connection(
 def _prune(
     connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool
 ) -> PrunedConversation:
-    layout = _find_layout(table) or LAYOUTS[0]
+    layout = _find_layout(table)
+    assert layout is not None
     try:
         adapter = adapters()[layout.module].load()
     except (ImportError, KeyError) as error:
         fix = f"pip install 'history-curator[{layout.name.lower()}]'"
         raise ConfigurationError(f"Its messages need {layout.name}. Fix: {fix}.") from error
-    order = [table.c[name] for name in layout.order]
-    query = table.select().where(table.c[layout.session] == session).order_by(*order)
+    query = table.select().where(table.c[layout.session] == session)
+    query = query.order_by(*(table.c[name] for name in layout.order)).with_for_update()
     rows = []
-    for row in connection.execute(query.with_for_update()).mappings():
+    for row in connection.execute(query).mappings():
         payload = row[layout.payload]
         text = payload if isinstance(payload, str) else json.dumps(payload)
         try:
-            entries = find_format([message := adapter.load(parse_json(text))]).read(message, 0)
+            message = adapter.load(parse_json(text))
+            entries = find_format([message]).read(message, 0)
         except Exception:  # noqa: BLE001 - a row of somebody else's, which is left alone
             entries = ()
         if len(entries) > 1:  # several results in one message stay, and their calls with them
@@ -154,28 +148,23 @@ def _prune(
         left = [stored[id(entry)] for entry in entries if id(entry) in stored]
         if list(map(id, left)) == list(map(id, entries)):
             continue
-        change = table.delete()
-        saved += len(text)
+        change, new = table.delete(), ""
         if left:
-            message = find_format([left[0].source]).write(left)[0]
-            data = {**parse_json(text), **adapter.dump(message)}
+            data = parse_json(text) | adapter.dump(find_format([left[0].source]).write(left)[0])
             new = json.dumps(data)
-            values = {layout.payload: new if isinstance(payload, str) else data}
-            change = table.update().values(values)
-            saved -= len(new)
+            change = table.update().values({layout.payload: new if payload is text else data})
         trimmed, removed = trimmed + bool(left), removed + (not left)
+        saved += len(text) - len(new)
         if apply:
             connection.execute(change.where(table.c.id == key))
-    characters = sum(len(text) for _, _, text, _ in rows)
-    numbers = (len(rows), trimmed, removed, characters, saved)
-    return PrunedConversation(table.name, str(session), *numbers)
+    return PrunedConversation(table.name, str(session), len(rows), trimmed, removed, saved)
 
 
 def _open_store(sa: Any, url: str) -> Any:
     scheme, separator, rest = url.partition("://")
+    url = f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}"
     try:
         # Errors of a driver quote what was written, unless they are told not to.
-        url = f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}"
         engine = sa.create_engine(url, hide_parameters=True)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         fix = "Fix: use a URL such as sqlite:///chat.db."

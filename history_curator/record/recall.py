@@ -18,9 +18,6 @@ from history_curator.entries import (
     MessageRole,
     find_handle,
     handle_of,
-    is_handle,
-    recall_hint,
-    span_handle,
 )
 from history_curator.errors import ConfigurationError
 from history_curator.formats import read_entries
@@ -33,17 +30,6 @@ from history_curator.managers.search import (
 )
 from history_curator.quoting import list_lines, write_lines
 from history_curator.tokens import TokenCounter, get_counter, shorten_tokens
-
-__all__ = [
-    "RECALL_DESCRIPTION",
-    "RECALL_TOOL_NAME",
-    "Recall",
-    "RecallRequest",
-    "handle_of",
-    "is_handle",
-    "recall_hint",
-    "span_handle",
-]
 
 RECALL_DESCRIPTION = (
     "Get back earlier parts of this conversation that were shortened, cleared or left out. "
@@ -81,14 +67,10 @@ class Recall:
     Any number of threads may ask.
 
     Args:
-        record: the recorded messages or entries, or a callable that returns them, which is asked
-            at every call.
+        record: the messages or entries, or a function that returns them, asked at every call.
         arecord: the same for `acall`, to be awaited; None reads `record` in a thread.
-        counter: an encoding, a model name or a `TokenCounter`.
-        max_tokens: the most one answer may cost.
-        scorer: how texts are matched with a query, as for `RelevanceManager`; when it fails, words
-            alone decide.
-        name: the name of the tool; its earlier answers are not found again.
+        scorer: matches texts with a query, as for `RelevanceManager`; words alone if it fails.
+        name: the name of the tool, whose earlier answers are not found again.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
@@ -119,17 +101,14 @@ class Recall:
         self._counter, self._scorer = get_counter(counter), scorer or Bm25Scorer()
 
     def __call__(
-        self, handle: str | None = None, lines: Any = None, query: str | None = None
+        self, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
-        """Answer one request of the recall tool, in words the agent can act on.
-
-        `lines` says which lines of a handle's text, from 1: ``"40-80"``, ``"40-"`` or ``(40, 80)``.
-        """
+        """Answer one request in words the agent can act on; `lines` such as ``"40-80"`` or ``"40-"``."""
         record = self._record() if callable(self._record) else self._record
         return self._answer(record, handle, lines, query)
 
     async def acall(
-        self, handle: str | None = None, lines: Any = None, query: str | None = None
+        self, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
         """Answer one request; the record is awaited, and looked through in a thread."""
         if self._arecord is None:
@@ -138,18 +117,16 @@ class Recall:
 
     def _answer(self, record: Sequence[Any], handle: Any, lines: Any, query: Any) -> str:
         entries = [entry.root for entry in read_entries(record)]
-        if handle and str(handle).strip():
-            answer = self._find_by_handle(entries, str(handle), lines)
-        elif query and str(query).strip():
-            answer = self._find_by_query(entries, str(query))
+        if asked := str(handle or "").strip("\"'` \n"):
+            answer = self._find_by_handle(entries, asked, lines)
+        elif asked := str(query or "").strip():
+            answer = self._find_by_query(entries, asked)
         else:
             return "Give a handle from a placeholder, or a query."
         return shorten_tokens(answer, self.max_tokens, self._counter, keep="head")
 
     def _find_by_handle(self, entries: list[ConversationEntry], handle: str, wanted: Any) -> str:
-        asked = handle.strip("\"'` ")
-        handles = [handle_of(entry) for entry in entries] if is_handle(asked) else []
-        span = range(*(find_handle(asked, handles) or (0, 0)))
+        span = range(*(find_handle(handle, list(map(handle_of, entries))) or (0, 0)))
         found = [index for index in span if entries[index].role is not MessageRole.SYSTEM]
         if not found:
             return (
@@ -174,8 +151,8 @@ class Recall:
         return f"[Original, {which}]\n{text}{more}"
 
     def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
-        hidden = [self._is_hidden(entry) for entry in entries]
-        # Entries that may not be found have no words.
+        # An entry that may not be found has no words.
+        hidden = list(map(self._is_hidden, entries))
         visible = [
             ConversationEntry(entry.role) if is_hidden else entry
             for entry, is_hidden in zip(entries, hidden, strict=True)
@@ -185,15 +162,12 @@ class Recall:
         best = [index for index in ranked if not hidden[index]][:_MAX_HITS]
         if not best:
             return "Nothing in this conversation matches the query."
-        share = max(40, self.max_tokens // min(len(best), 3))
-        left = self.max_tokens - 8
+        share, left = max(40, self.max_tokens // min(len(best), 3)), self.max_tokens - 8
         passages: dict[int, str] = {}
         for index in best:
             passage = self._write_passage(entries[index], index + 1, query, min(left, share))
-            tokens = self._counter.count(passage) + 1
-            if tokens <= left:
-                left -= tokens
-                passages[index] = passage
+            if (tokens := self._counter.count(passage) + 1) <= left:
+                passages[index], left = passage, left - tokens
         if not passages:
             return f"Nothing that matches the query fits {self.max_tokens} tokens."
         return "\n".join(passages[index] for index in sorted(passages))
@@ -221,13 +195,9 @@ class Recall:
 
 def _read_range(wanted: Any, total: int) -> tuple[int, int]:
     """Read a line range as models write it; anything unreadable means everything."""
-    if isinstance(wanted, (list, tuple)) and wanted:
-        wanted = "-".join(str(number) for number in wanted[:2])
     match = _RANGE.fullmatch("".join(str(wanted)[:80].split()))
     if match is None:
         return 1, total
     first = max(1, int(match[1]))
-    if match[2] is None:
-        return first, min(first, total)
-    last = int(match[3]) if match[3] else total
+    last = first if match[2] is None else int(match[3] or total)
     return first, min(max(first, last), total)

@@ -21,12 +21,11 @@ logger = logging.getLogger("history_curator.retention")
 
 TOOLS_USED = "tools_used"
 """A key under which applications keep the tool details of an answer in the answer itself."""
+Entries = Sequence[ConversationEntry]
 _OLDER = "tool details of an older turn"
 
 
-def apply_retention(
-    entries: Sequence[ConversationEntry], config: RetentionConfig
-) -> list[ConversationEntry]:
+def apply_retention(entries: Entries, config: RetentionConfig) -> list[ConversationEntry]:
     """Return what a store should hold of these entries.
 
     Preserved turns, pinned entries, exchanges that wait for a result and exchanges that reach into
@@ -34,13 +33,10 @@ def apply_retention(
     reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
     leaves the words. Applying it again changes nothing.
     """
-    start = find_preserved(entries, config)
-    mode = config.persist_tool_invocations
+    start, mode = find_preserved(entries, config), config.persist_tool_invocations
     stored = list(entries)
-    if mode == "trimmed":
-        stored = _trim(entries, start)
-    elif mode == "none":
-        stored = _keep_words(entries, start)
+    if mode != "full":
+        stored = (_trim if mode == "trimmed" else _keep_words)(entries, start)
     _log(f"persist, {mode}", entries, stored, len(entries) - start)
     return stored
 
@@ -96,20 +92,13 @@ def list_tools_used(messages: Sequence[Any]) -> list[dict[str, str]]:
         >>> list_tools_used(messages)
         [{'name': 'look_up', 'status': 'success'}]
     """
-    entries = read_entries(messages)
-    names = _name_results(entries)
-    return [
-        _outcome_of(entry, names.get(index))
-        for index, entry in enumerate(entries)
-        if entry.role is MessageRole.TOOL
-    ]
+    return list(_read_outcomes(read_entries(messages)).values())
 
 
-def find_preserved(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
+def find_preserved(entries: Entries, config: RetentionConfig) -> int:
     """Return the position of the first entry whose tool details are kept.
 
-    Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
-    because a model cannot continue an exchange whose calls were taken away.
+    A turn still being answered keeps them always: no model continues an exchange without its calls.
     """
     turns = config.preserve_turns if config.preserve_tools_for_latest_turns else 0
     return start_of_turns(entries, turns)
@@ -118,9 +107,9 @@ def find_preserved(entries: Sequence[ConversationEntry], config: RetentionConfig
 class Retention:
     """Applies retention to one stored conversation, when a turn grows old.
 
-    Turns that were missed, in an outage for instance, show when the record is read, and are dealt
-    with when the next message is added. The `config` None keeps everything. A store that cannot be
-    edited (`edits_store` False) keeps everything as well, and a warning names the kind of `store`.
+    Turns that were missed, as in an outage, show when the record is read, and are dealt with when
+    the next message is added. Without a `config` everything is kept. So it is in a store that
+    cannot be edited, and a warning names its kind.
     """
 
     def __init__(
@@ -141,8 +130,11 @@ class Retention:
     def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[None]:
         """Add messages to a store, and have it keep of older turns what it should."""
         is_stored = yield from buffer.add(messages)
-        if self._edits_store:
-            self._is_due = self._is_due or self._ages_turn(messages)
+        if self._edits_store and self._config is not None:
+            entries = read_entries(messages, self._format)
+            # A question ends the turn before it; where no turn is preserved, so does an answer.
+            ends_turn = any(entry.is_real_user for entry in entries)
+            self._is_due |= ends_turn or find_preserved(entries, self._config) > 0
             if is_stored and self._is_due:
                 self._is_due = not (yield from buffer.revise(self._reduce))
 
@@ -161,17 +153,8 @@ class Retention:
         retained = apply_retention(entries, self._config)
         return self._format.write(retained) if retained != entries else None
 
-    def _ages_turn(self, messages: Sequence[Any]) -> bool:
-        """Whether a turn may grow old when these messages are added."""
-        assert self._config is not None
-        entries = read_entries(messages, self._format)
-        is_over = find_preserved(entries, self._config) > 0
-        return is_over or any(entry.is_real_user for entry in entries)
 
-
-def _load_latest(
-    entries: Sequence[ConversationEntry], limit: int | None
-) -> list[ConversationEntry]:
+def _load_latest(entries: Entries, limit: int | None) -> list[ConversationEntry]:
     if limit is None or len(entries) <= limit:
         return list(entries)
     loaded = {index for index, one in enumerate(entries) if one.role is MessageRole.SYSTEM}
@@ -182,7 +165,7 @@ def _load_latest(
     return [entries[index] for index in sorted(loaded)]
 
 
-def _keep_words(entries: Sequence[ConversationEntry], start: int) -> list[ConversationEntry]:
+def _keep_words(entries: Entries, start: int) -> list[ConversationEntry]:
     """Return everything, older turns without calls and results and without ``tools_used``."""
     words = list(entries)
     for index in find_reducible(entries, start):
@@ -190,15 +173,14 @@ def _keep_words(entries: Sequence[ConversationEntry], start: int) -> list[Conver
     return keep_words(words, start)
 
 
-def _trim(entries: Sequence[ConversationEntry], start: int) -> list[ConversationEntry]:
+def _trim(entries: Entries, start: int) -> list[ConversationEntry]:
     """Return everything, calls and results of older turns reduced to names and outcomes."""
-    names = _name_results(entries)
-    trimmed = list(entries)
+    outcomes, trimmed = _read_outcomes(entries), list(entries)
     for index in find_reducible(entries, start):
         entry = _drop_tools_used(entries[index])
         calls = tuple(replace(call, arguments="{}") for call in entry.tool_calls or ())
-        if entry.role is MessageRole.TOOL:
-            entry = _trim_result(entry, names.get(index))
+        if index in outcomes:
+            entry = _trim_result(entry, outcomes[index])
         elif calls and calls != entry.tool_calls:
             entry = entry.evolve(tool_calls=calls, action="cleared", reason=_OLDER)
         trimmed[index] = entry
@@ -206,44 +188,40 @@ def _trim(entries: Sequence[ConversationEntry], start: int) -> list[Conversation
 
 
 def _drop_tools_used(entry: ConversationEntry) -> ConversationEntry:
-    if TOOLS_USED not in (entry.metadata or {}):
+    metadata = dict(entry.metadata or {})
+    if TOOLS_USED not in metadata:
         return entry
-    metadata = {key: value for key, value in (entry.metadata or {}).items() if key != TOOLS_USED}
+    del metadata[TOOLS_USED]
     return entry.evolve(metadata=metadata, action="cleared", reason=_OLDER)
 
 
-def _name_results(entries: Sequence[ConversationEntry]) -> dict[int, str]:
-    """Return the tool of each result that answers a call, by its position."""
-    return {
+def _read_outcomes(entries: Entries) -> dict[int, dict[str, str]]:
+    """Return the tool and the status of each result, by its position."""
+    names = {
         index: call.name
         for unit in pair(entries)
         for index, call in zip(unit.indexes[1:], unit.head.tool_calls or (), strict=True)
     }
+    names |= {index: entry.tool_name for index, entry in enumerate(entries) if entry.tool_name}
+    return {
+        index: {"name": names.get(index) or "tool", "status": entry.status or "success"}
+        for index, entry in enumerate(entries)
+        if entry.role is MessageRole.TOOL
+    }
 
 
-def _outcome_of(result: ConversationEntry, tool_name: str | None) -> dict[str, str]:
-    name = result.tool_name or tool_name or "tool"
-    return {"name": name, "status": result.status or "success"}
-
-
-def _trim_result(entry: ConversationEntry, tool_name: str | None) -> ConversationEntry:
+def _trim_result(entry: ConversationEntry, outcome: dict[str, str]) -> ConversationEntry:
     text = entry.content or ""
     # Trimmed before, also where the store lost the status since.
     if text.startswith('{"name": ') and (parse_object(text) or {}).keys() == {"name", "status"}:
         return entry
-    return entry.evolve(
-        content=json.dumps(_outcome_of(entry, tool_name), ensure_ascii=False),
-        parts=None,
-        truncated=True,
-        original_length=len(text),
-        action="cleared",
-        reason=_OLDER,
-    )
+    content = json.dumps(outcome, ensure_ascii=False)
+    fate = {"truncated": True, "original_length": len(text), "action": "cleared"}
+    return entry.evolve(content=content, parts=None, **fate, reason=_OLDER)
 
 
 def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int) -> None:
-    known = set(map(id, before))
-    trimmed, left_out = sum(id(entry) not in known for entry in after), len(before) - len(after)
+    trimmed, left_out = len(set(map(id, after)) - set(map(id, before))), len(before) - len(after)
     text = "retention (%s): %d entries, %d preserved, %d trimmed, %d left out"
     logger.info(text, step, len(before), preserved, trimmed, left_out)
 

@@ -24,11 +24,7 @@ _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_conten
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The end of a run.
-
-    Its `content` is the final answer's text, or None when the run stopped at its limit; `messages`
-    is the whole conversation, `entries` what this run recorded.
-    """
+    """The final answer, None at the step limit; the whole conversation; what this run recorded."""
 
     content: str | None
     messages: list[Any]
@@ -51,7 +47,6 @@ class ConversationRunner:
         tools: name to callable; called with the arguments as keywords. May be async, for `arun`.
         tool_specs: the schemas sent along, in the provider's format.
         history_manager: a `Curator`, or a manager to put in one; None sends everything.
-        session: where to record; a new one by default.
         max_steps: the most model calls of one run.
         evaluation_id: names the entries of the first run; each later run gets a new one.
 
@@ -94,22 +89,21 @@ class ConversationRunner:
             self.evaluation_id = uuid4()
         record = partial(self.session.record, evaluation_id=self.evaluation_id)
         record([{"role": "user", "content": given}] if isinstance(given, str) else given)
-        content: str | None = None
         stopped: Literal["answer", "max_steps"] = "max_steps"
         steps = 0
-        while steps < self.max_steps:
+        while steps < self.max_steps and stopped != "answer":
             steps += 1
             view = self.session.messages
-            if self._curator is not None:
-                curate, acurate = self._curator.curate, self._curator.acurate
+            if (curator := self._curator) is not None:
                 options = {"tools": self.tool_specs, "session": self.session}
-                view = (yield Call(curate, acurate, (view,), options)).messages
+                view = (yield Call(curator.curate, curator.acurate, (view,), options)).messages
             response = yield _call_either_way(self.call_provider, view, self.tool_specs)
             (answer,) = record([assistant_message(response)])
-            if not answer.tool_calls:
-                content, stopped = answer.content, "answer"
-                break
-            record((yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))))
+            if answer.tool_calls:
+                record((yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))))
+            else:
+                stopped = "answer"
+        content = answer.content if stopped == "answer" else None
         recorded = get_evaluation_history(self.session, self.evaluation_id)
         return RunResult(content, self.session.messages, recorded, steps, stopped)
 
@@ -120,7 +114,7 @@ class ConversationRunner:
         return await asyncio.gather(*(run_async(self._use_tool(call)) for call in calls))
 
     def _use_tool(self, call: ToolCall) -> Steps[ConversationEntry]:
-        status: Literal["success", "error"] = "success"
+        is_error = False
         try:
             if call.name not in self.tools:
                 known = ", ".join(self.tools) or "none"
@@ -132,9 +126,13 @@ class ConversationRunner:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            text, status = f"Error: {type(error).__name__}: {error}", "error"
+            text, is_error = f"Error: {type(error).__name__}: {error}", True
         return ConversationEntry(
-            MessageRole.TOOL, text, tool_call_id=call.id, tool_name=call.name, status=status
+            MessageRole.TOOL,
+            text,
+            tool_call_id=call.id,
+            tool_name=call.name,
+            status="error" if is_error else "success",
         )
 
 
@@ -143,12 +141,12 @@ def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
 
     def call_sync(*args: Any, **kwargs: Any) -> Any:
         returned = function(*args, **kwargs)
-        if not isawaitable(returned):
-            return returned
         if iscoroutine(returned):
             returned.close()
-        name = getattr(function, "__name__", "a function")
-        raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
+        if isawaitable(returned):
+            name = getattr(function, "__name__", "a function")
+            raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
+        return returned
 
     return Call(call_sync, function, args, kwargs)
 

@@ -75,8 +75,7 @@ class HistorySession:
         """Every message as the object that was recorded; dicts where formats were mixed."""
         entries = self.entries
         sources = [entry.source for entry in entries if entry.source is not None]
-        writer = _common_format(sources) or DictFormat()
-        return ungroup_items(writer.write(entries))
+        return ungroup_items((_common_format(sources) or DictFormat()).write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded."""
@@ -90,17 +89,15 @@ class HistorySession:
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
     ) -> tuple[ConversationEntry, ...]:
         """Record messages of any format, or entries; nothing when one cannot be read."""
-        entries = read_entries(messages, find_format(messages), start=len(self._entries))
-        recorded = []
+        recorded = list(read_entries(messages, find_format(messages), start=len(self._entries)))
         now = datetime.now(timezone.utc)
         with self._lock:
             counts = Counter(entry.evaluation_id for entry in self._entries)
-            for entry in entries:
-                evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
-                created_at, sequence = entry.created_at or now, counts[evaluation]
-                stamps: Any = {"created_at": created_at, "sequence": sequence}
-                recorded.append(replace(entry, evaluation_id=evaluation, **stamps))
-                counts[evaluation] += 1
+            for index, entry in enumerate(recorded):
+                run = evaluation_id or entry.evaluation_id or self.evaluation_id
+                stamps: Any = {"created_at": entry.created_at or now, "sequence": counts[run]}
+                recorded[index] = replace(entry, evaluation_id=run, **stamps)
+                counts[run] += 1
             self._entries += recorded
         for entry in recorded:
             self.bus.publish(ConversationRecorded(entry, self.session_id, now))
@@ -137,8 +134,7 @@ class HistorySession:
         indexes: dict[int, int] = {}
         items = []
         for entry in self.entries:
-            item = encode_value(entry_to_dict(entry))
-            source = entry.source
+            item, source = encode_value(entry_to_dict(entry)), entry.source
             if isinstance(source, (Mapping, MessageGroup)):
                 if id(source) not in indexes:
                     indexes[id(source)] = len(messages)
@@ -146,9 +142,10 @@ class HistorySession:
                 item["message"], item["edited"] = indexes[id(source)], entry.original is not None
                 item["part"] = entry.span[0] if entry.span else 0
             items.append(item)
-        ids = {name: getattr(self, name) for name in ("session_id", "evaluation_id", "parent_id")}
-        data = {**ids, "messages": messages, "entries": items}
-        return json.dumps(data, ensure_ascii=False, default=str)
+        data = {name: getattr(self, name) for name in ("session_id", "evaluation_id", "parent_id")}
+        return json.dumps(
+            {**data, "messages": messages, "entries": items}, ensure_ascii=False, default=str
+        )
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:

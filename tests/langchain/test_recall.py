@@ -6,7 +6,7 @@ import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import HumanMessage
 
-from history_curator.record.recall import RECALL_TOOL_NAME, handle_of
+from history_curator.entries import RECALL_TOOL_NAME, handle_of
 from langchain_history_curator import CuratedChatMessageHistory, LangChainFormat, recall_tool
 from tests.langchain.factories import ai, answer, human, tool
 

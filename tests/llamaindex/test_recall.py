@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from history_curator.entries import handle_of
 from history_curator.errors import ConversionError
-from history_curator.record.recall import handle_of
 from llamaindex_history_curator import LlamaIndexFormat, recall_tool
 from tests.llamaindex.factories import assistant, call, result, user
 

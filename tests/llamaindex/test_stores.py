@@ -13,7 +13,7 @@ from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from history_curator.record.recall import handle_of
+from history_curator.entries import handle_of
 from llamaindex_history_curator import CuratedMemory, recall_tool
 from llamaindex_history_curator.messages import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user

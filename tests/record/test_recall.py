@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from history_curator import Curator, RelevanceManager, SummarizingManager
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import (
+    ConversationEntry,
+    MessageRole,
+    ToolCall,
+    handle_of,
+    recall_hint,
+    span_handle,
+)
 from history_curator.errors import ConfigurationError
 from history_curator.quoting import read_block
-from history_curator.record.recall import Recall, handle_of, recall_hint, span_handle
+from history_curator.record.recall import Recall
 from history_curator.tokens import get_counter
 
 COUNTER = get_counter("o200k_base")
@@ -57,7 +64,6 @@ class TestByHandle:
         ("lines", "first", "count"),
         [
             ("7", 7, 1),
-            ((7, 8), 7, 2),
             ("7 - 9", 7, 3),
             ("999-", 999, 2),
             ("998-5000", 998, 3),
