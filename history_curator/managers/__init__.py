@@ -30,11 +30,7 @@ from history_curator.managers.select import (
     is_answered,
     start_of_turns,
 )
-from history_curator.managers.shorten import (
-    RoleTruncator,
-    ToolResultClearer,
-    ToolResultTruncator,
-)
+from history_curator.managers.shorten import RoleTruncator, ToolResultClearer, ToolResultTruncator
 from history_curator.managers.summarize import SummarizingManager, keeping_summaries
 
 __all__ = [
@@ -104,9 +100,8 @@ def build_managers(
 ) -> tuple[Any, ...]:
     """Return the managers that a configuration lists.
 
-    Args:
-        specs: each a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``.
-        objects: the objects that options such as ``"@summarizer"`` stand for.
+    Each is a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``; `objects` are
+    those behind options such as ``"@summarizer"``.
 
     Examples:
         >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
@@ -128,7 +123,7 @@ def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
         hint = suggest_name(name.removesuffix("_manager"), manager_names())
         raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
     options = {
-        option: _build_option(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
+        str(option): _build_option(value, objects, f"{where}.{option}", option in _NESTED)
         for option, value in given.items()
     }
     _check_parameters(f"{where}: {name}", factory, options)
@@ -138,7 +133,7 @@ def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
         raise ConfigurationError(f"{where} ({name}): {error}") from error
 
 
-def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
+def _read_spec(spec: Any, where: str) -> tuple[str, Mapping[Any, Any]]:
     """Return the name and the options of a manager, from any of its three forms."""
     if isinstance(spec, str):
         return spec, {}
@@ -148,17 +143,16 @@ def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
             f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
         )
     if "name" in spec:
-        name, options = spec["name"], {each: spec[each] for each in spec if each != "name"}
-    else:
-        ((name, options),) = spec.items()
+        return str(spec["name"]), {each: spec[each] for each in spec if each != "name"}
+    ((name, options),) = spec.items()
     if not isinstance(options, Mapping | None):
         raise ConfigurationError(
             f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
         )
-    return str(name), {str(option): value for option, value in (options or {}).items()}
+    return str(name), options or {}
 
 
-def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
+def _build_option(value: Any, objects: Mapping[str, Any], where: str, is_manager: bool) -> Any:
     """Return the value of an option: managers, a given object, or the value itself."""
     if isinstance(value, str) and value.startswith("@"):
         if value[1:] not in objects:
@@ -168,9 +162,9 @@ def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_mana
             )
         return objects[value[1:]]
     if isinstance(value, (list, tuple)):
+        numbered = enumerate(value)
         return tuple(
-            _build_option(each, objects, f"{where}[{position}]", is_manager=is_manager)
-            for position, each in enumerate(value)
+            _build_option(each, objects, f"{where}[{n}]", is_manager) for n, each in numbered
         )
     is_spec = is_manager and isinstance(value, (str, Mapping))
     return _build_manager(value, objects, where) if is_spec else value
@@ -178,20 +172,13 @@ def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_mana
 
 def _check_parameters(where: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Refuse options that a factory does not take, and the lack of those that it needs."""
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return
+    parameters = inspect.signature(factory).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return
     for option in options:
         if option not in parameters:
             hint = suggest_name(option, parameters) if parameters else "it takes none."
             raise ConfigurationError(f"{where} has no option {option!r}; {hint}")
-    needed = [
-        repr(name)
-        for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and name not in options
-    ]
-    if needed:
-        raise ConfigurationError(f"{where} needs {' and '.join(needed)}")
+    required = {name for name, each in parameters.items() if each.default is each.empty}
+    if missing := sorted(map(repr, required - options.keys())):
+        raise ConfigurationError(f"{where} needs {' and '.join(missing)}")

@@ -32,19 +32,9 @@ Entries = Sequence[ConversationEntry]
 class CurationContext:
     """Everything a manager may need to know beyond the entries.
 
-    Attributes:
-        counter: counts tokens exactly as the budget does.
-        max_tokens: tokens left for messages (tools, reserve and priming taken off), or None.
-        session: the `HistorySession`, or the object that the caller passed.
-        preserve_system: system entries are never left out.
-        preserve_last_n: the last n entries are never left out.
-        tail: ``"request"`` when the view is about to be sent, else ``"history"``.
-        recall_tool: whether placeholders name the handle that the recall tool takes, or its name.
-        compact_to: how full a compaction leaves the view.
-        query: the user's question, where it is not among the entries yet.
-        key: the caller's name for the conversation, if any.
-        count_entry: counts one entry; a curator remembers the counts.
-        memo: remembers what is known of each entry.
+    `max_tokens` are left for messages: tools, reserve and priming are taken off. `session` is what
+    the caller passed, `query` a question that is not among the entries yet, and `key` the caller's
+    name for the conversation. `count_entry` remembers the counts of a curator's entries.
 
     Examples:
         >>> CurationContext(max_tokens=1_000).counter.name
@@ -91,11 +81,9 @@ class HistoryManager(Protocol):
     """Anything with ``curate(entries, *, context)``; no base class.
 
     Return something smaller or the input unchanged, never change an entry in place (use
-    `ConversationEntry.evolve`), and keep exchanges whole; the curator mends what is wrong.
-
-    A manager with ``curate(messages, *, session)`` is given OpenAI-style messages, in whatever
-    format the conversation is, and returns such messages. One that calls a model may define
-    ``async acurate(entries, *, context)`` as well.
+    `ConversationEntry.evolve`), and keep exchanges whole; the curator mends the rest. A manager
+    with ``curate(messages, *, session)`` is given OpenAI-style messages of any conversation, and
+    returns such. One that calls a model may define ``async acurate(entries, *, context)`` as well.
     """
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
@@ -145,9 +133,7 @@ def _is_same(one: Entries, other: Entries) -> bool:
 
 def _link_copies(returned: Entries, record: Entries) -> Iterable[ConversationEntry]:
     """Yield the entries, those copied by other means than `evolve` as edits of recorded ones."""
-    recorded = {
-        (id(each.source), each.span): each.root for each in record if each.source is not None
-    }
+    recorded = {(id(each.source), each.span): each.root for each in record if each.source}
     known = {id(each) for each in record}
     for entry in returned:
         root = recorded.get((id(entry.source), entry.span))
@@ -186,12 +172,7 @@ def _list_required(
 
 
 def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Steps[Entries]:
-    """Return the entries a manager keeps; yield its call, in the form it takes.
-
-    Raises:
-        ConfigurationError: when a sync caller meets a manager that is async only, or when it
-            returns something else than entries.
-    """
+    """Return the entries a manager keeps; yield its call, in the form it takes."""
     name = type(manager).__name__
     sync = getattr(manager, "curate", None)
     curate: Any = getattr(manager, "acurate", None) or sync
@@ -238,25 +219,20 @@ def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any
     ):
         return returned
     positions = {id(message): position for position, message in enumerate(given)}
-    kinds = [_kind_of(message) for message in given]
+    kinds = [(each.get("role"), each.get("tool_call_id")) for each in given]
     out: list[ConversationEntry] = []
-    following = 0
+    start = 0
     for message in returned:
-        found = positions.get(id(message))
-        if found is None:
-            kind, rest = _kind_of(message), range(following, len(kinds))
-            found = next((position for position in rest if kinds[position] == kind), None)
-        if found is None:
+        kind = message.get("role"), message.get("tool_call_id")
+        following = (at for at in range(start, len(kinds)) if kinds[at] == kind)
+        position = positions.get(id(message), next(following, None))
+        if position is None:
             out.append(provider_message_to_entry(message, sequence=len(out)))
             continue
-        following, entry, text = found + 1, entries[found], message.get("content")
+        start, entry, text = position + 1, entries[position], message.get("content")
         is_edited = isinstance(text, str) and text != (entry.content or "")
         out.append(entry.evolve(content=text) if is_edited else entry)
     return out
-
-
-def _kind_of(message: Mapping[str, Any]) -> tuple[Any, Any]:
-    return message.get("role"), message.get("tool_call_id")
 
 
 class BuiltInManager:

@@ -79,26 +79,12 @@ def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
 
 
 def fit_window(
-    entries: Entries,
-    context: CurationContext,
-    max_tokens: int,
-    retriever: Any = None,
+    entries: Entries, context: CurationContext, max_tokens: int, retriever: Any = None
 ) -> View:
-    """Return the view of entries that fits, before any provider's rules.
-
-    Raises:
-        BudgetUnsatisfiableError: when the entries that must stay do not fit.
-    """
+    """Return the view of entries that fits, before any provider's rules, or raise."""
     memo = Memo(context.counter) if context.memo is None else context.memo
-    options = WindowOptions(
-        NO_RULES,
-        max_tokens,
-        context.compact_to,
-        False,
-        context.recall_tool,
-        context.preserve_last_n or 0,
-        retriever,
-    )
+    tool, last = context.recall_tool, context.preserve_last_n or 0
+    options = WindowOptions(NO_RULES, max_tokens, context.compact_to, False, tool, last, retriever)
     record = memo.read_entries(entries)
     builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
     return builder.fit(max_tokens, max_tokens)
@@ -125,13 +111,9 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
 class TurnRetentionManager(BuiltInManager):
     """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
-    A turn is a user entry and everything up to the next one. The turn that is still being answered
-    and every exchange that reaches into a preserved turn, or still waits for a result, are kept in
-    full. System and pinned entries stay.
-
-    Args:
-        preserve_turns: how many of the latest turns are kept verbatim.
-        older: ``"text"`` keeps user and assistant text of older turns, ``"exclude"`` nothing.
+    The turn that is still being answered and every exchange that reaches into a preserved turn, or
+    still waits for a result, are kept in full. System and pinned entries stay. Of older turns,
+    ``older="text"`` keeps what user and assistant said, ``"exclude"`` nothing.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.USER, text) for text in ("one", "two", "three")]
@@ -149,9 +131,8 @@ class TurnRetentionManager(BuiltInManager):
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         start = start_of_turns(entries, self.preserve_turns)
-        if self.older == "text":
-            view = keep_words(entries, start)
-        else:
+        view = keep_words(entries, start)
+        if self.older == "exclude":
             older = find_reducible(entries, start)
             view = [entry for index, entry in enumerate(entries) if index not in older]
         shown = {id(entry.root) for entry in view}
@@ -170,11 +151,8 @@ def find_reducible(entries: Entries, start: int) -> set[int]:
     Not among them: system and pinned entries, and exchanges that hold a pinned one, wait for a
     result, or have one at `start` or later.
     """
-    found = {
-        index
-        for index, entry in enumerate(entries[:start])
-        if entry.role is not MessageRole.SYSTEM and not entry.pinned
-    }
+    numbered = enumerate(entries[:start])
+    found = {at for at, each in numbered if each.role is not MessageRole.SYSTEM and not each.pinned}
     for unit in pair(entries) if found else ():
         if not found.issuperset(unit.indexes):
             found.difference_update(unit.indexes)
@@ -199,19 +177,11 @@ def keep_words(entries: Entries, start: int) -> list[ConversationEntry]:
 def start_of_turns(entries: Entries, turns: int) -> int:
     """Return where the latest turns start; one that is still being answered always counts."""
     turns = turns or (0 if is_answered(entries) else 1)
-    if not turns:
-        return len(entries)
-    for position in range(len(entries) - 1, -1, -1):
-        if entries[position].is_real_user:
-            turns -= 1
-            if not turns:
-                return position
-    return 0
+    starts = [position for position, entry in enumerate(entries) if entry.is_real_user]
+    return [0, *starts, len(entries)][max(0, len(starts) + 1 - turns)]
 
 
 def is_answered(entries: Entries) -> bool:
     """Whether the last turn ended with an answer in words."""
-    for entry in reversed(entries):
-        if entry.role is not MessageRole.SYSTEM:
-            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
-    return True
+    last = next((each for each in reversed(entries) if each.role is not MessageRole.SYSTEM), None)
+    return last is None or (last.role is MessageRole.ASSISTANT and not last.tool_calls)

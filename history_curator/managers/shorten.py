@@ -14,7 +14,7 @@ from history_curator.managers.base import (
     check_choice,
     check_count,
 )
-from history_curator.tokens import Keep, shorten, shorten_tokens
+from history_curator.tokens import Keep, TokenCounter, shorten, shorten_tokens
 from history_curator.units import pair
 
 
@@ -36,13 +36,8 @@ def _replace_text(
 class ToolResultTruncator(BuiltInManager):
     """Shortens tool results to a number of characters or tokens, the marker included.
 
-    Pinned results, images and everything else of the message stay.
-
-    Args:
-        max_length: characters per result; 2,000 when neither limit is given.
-        max_tokens: tokens per result, instead of `max_length`.
-        keep: the part that survives: ``head``, ``tail`` or ``both``.
-        suffix: marks the place of the missing part.
+    The limit is 2,000 characters when none is given. Pinned results, images and everything else of
+    the message stay. `keep` names the part that survives, and `suffix` marks the missing one.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.TOOL, "x" * 5_000, tool_call_id="c")]
@@ -67,35 +62,32 @@ class ToolResultTruncator(BuiltInManager):
             )
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
-        tokens, keep, marker = self.max_tokens, self.keep, self.suffix
-        characters = 2_000 if self.max_length is None else self.max_length
-        limit = f"{characters:,} characters" if tokens is None else f"{tokens:,} tokens"
-        view = list(entries)
-        for position, entry in enumerate(entries):
-            text = entry.content
-            if entry.role is not MessageRole.TOOL or not text or entry.pinned:
-                continue
-            if tokens is None:
-                short = shorten(text, characters, keep, marker)
-            else:
-                short = shorten_tokens(text, tokens, context.counter, keep, marker)
-            if short != text:
-                view[position] = _replace_text(
-                    entry, short, "truncated", f"tool result over {limit}"
-                )
-        return view
+        return [self._truncate(entry, context.counter) for entry in entries]
+
+    def _truncate(self, entry: ConversationEntry, counter: TokenCounter) -> ConversationEntry:
+        text = entry.content
+        if entry.role is not MessageRole.TOOL or not text or entry.pinned:
+            return entry
+        if self.max_tokens is None:
+            characters = 2_000 if self.max_length is None else self.max_length
+            short, limit = (
+                shorten(text, characters, self.keep, self.suffix),
+                f"{characters:,} characters",
+            )
+        else:
+            short = shorten_tokens(text, self.max_tokens, counter, self.keep, self.suffix)
+            limit = f"{self.max_tokens:,} tokens"
+        if short == text:
+            return entry
+        return _replace_text(entry, short, "truncated", f"tool result over {limit}")
 
 
 @dataclass(frozen=True, slots=True)
 class RoleTruncator(BuiltInManager):
-    """Shortens text by who said it; None leaves a role alone, and system text is never shortened.
+    """Shortens text to a number of characters by who said it.
 
-    Args:
-        user: characters per user entry. Setting it opts in to cutting the user's words.
-        assistant: characters per assistant entry.
-        tool: characters per tool result.
-        keep: the part that survives: ``head``, ``tail`` or ``both``.
-        suffix: marks the place of the missing part.
+    None leaves a role alone; setting `user` opts in to cutting the user's words. System text is
+    never shortened. `keep` names the part that survives, and `suffix` marks the missing one.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.ASSISTANT, "because " * 100)]
@@ -132,15 +124,9 @@ class RoleTruncator(BuiltInManager):
 class ToolResultClearer(BuiltInManager):
     """Replaces all but the newest tool results by a placeholder.
 
-    Results no longer than the placeholder, pinned ones and those of excluded tools stay.
-
-    Args:
-        keep: how many of the newest results stay.
-        exclude_tools: names of tools whose results are never cleared, nor counted in `keep`.
-        clear_inputs: also empty the arguments of the calls whose results are cleared.
-        placeholder: the text the model sees instead.
-        batch: clear this many at a time. Clearing one per call changes the prefix on every call
-            and makes the prompt cache miss; a batch of ten changes it on every tenth.
+    Results no longer than the placeholder and pinned ones stay. Those of `exclude_tools` stay too,
+    and do not count in `keep`. `clear_inputs` empties the arguments of the calls as well. Clearing
+    one result per call makes the prompt cache miss on every call; a `batch` of ten, on every tenth.
 
     Examples:
         >>> ToolResultClearer(keep=5, exclude_tools=("read_policy",), batch=10).keep

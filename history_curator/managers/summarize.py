@@ -221,19 +221,14 @@ def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: str) ->
 
 def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
     """Return a text in pieces of at most `max_tokens` tokens, after line ends where there are any."""
-    pieces: list[str] = []
-    waiting = [text]
-    while waiting:
-        piece = waiting.pop()
-        tokens = counter.count(piece) if len(piece) <= max_tokens * 12 else max_tokens + 1
-        if tokens > max_tokens and len(piece) > 1:
-            middle = len(piece) // 2
-            line = piece.rfind("\n", 1, middle + 1)
-            cut = line + 1 if line > middle // 2 else middle
-            waiting.extend((piece[cut:], piece[:cut]))
-        else:
-            pieces.append(piece)
-    return pieces
+    middle = len(text) // 2
+    fits = len(text) <= max_tokens * 12 and counter.count(text) <= max_tokens
+    if fits or not middle:
+        return [text]
+    line = text.rfind("\n", 1, middle + 1)
+    cut = line + 1 if line > middle // 2 else middle
+    halves = (text[:cut], text[cut:])
+    return [piece for half in halves for piece in split_text(half, max_tokens, counter)]
 
 
 class Summarizer(NamedTuple):
@@ -247,13 +242,10 @@ class Summarizer(NamedTuple):
         """Return the answer to a prompt; a coroutine runs in a thread of its own."""
         answer = self.sync(prompt)
         if isawaitable(answer):
-
-            async def wait() -> Any:
-                return await answer
-
-            # Its own thread, as the caller's may run an event loop already.
+            # The caller's own thread may run an event loop already.
             with ThreadPoolExecutor(1) as thread:
-                answer = thread.submit(copy_context().run, asyncio.run, wait()).result()
+                run = copy_context().run
+                answer = thread.submit(run, asyncio.run, _wait_for(answer)).result()
         return _read_answer(answer)
 
     async def ask_async(self, prompt: str) -> str:
@@ -263,25 +255,27 @@ class Summarizer(NamedTuple):
         return _read_answer(await answer if isawaitable(answer) else answer)
 
 
+async def _wait_for(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
 def resolve_summarizer(summarizer: Any) -> Summarizer:
     """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM."""
     name = getattr(summarizer, "__name__", type(summarizer).__name__)
     for sync in ("invoke", "complete"):
         if callable(method := getattr(summarizer, sync, None)):
             return Summarizer(method, getattr(summarizer, f"a{sync}", None), name)
-    if not callable(summarizer):
-        raise ConfigurationError(
-            f"summarizer is a {name}. Fix: a function from text to text, a LangChain chat model "
-            "or a LlamaIndex LLM."
-        )
-    return Summarizer(summarizer, None, name)
+    if callable(summarizer):
+        return Summarizer(summarizer, None, name)
+    raise ConfigurationError(
+        f"summarizer is a {name}. Fix: a function from text to text, a LangChain chat model "
+        "or a LlamaIndex LLM."
+    )
 
 
 def _read_answer(answer: Any) -> str:
     """Return the text of a model's answer: a string, a message, or a completion."""
-    text = getattr(answer, "content", None)
-    if text is None:
-        text = getattr(answer, "text", answer)
+    text = getattr(answer, "content", getattr(answer, "text", answer))
     if isinstance(text, list):
         blocks = [{"text": block} if isinstance(block, str) else block for block in text]
         text = "".join(str(each.get("text") or "") for each in blocks if isinstance(each, dict))
