@@ -364,6 +364,7 @@ class Curator:
             orphans=call.curated.pairing.unused_results,
             mode=self.mode,
             warnings=call.warnings,
+            places=call.record.places,
         )
 
     def _publish(self, curation: Curation, session: Any) -> None:

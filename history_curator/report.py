@@ -18,8 +18,12 @@ from history_curator.tokens import TokenCounter
 
 __all__ = ["CurationReport", "Decision", "Step"]
 
+_NUMBERS = (
+    "original_count", "curated_count", "tokens", "max_tokens", "overhead", "prefix_entries",
+    "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
+)  # fmt: skip
 _VOLATILE = {"recollection", "placeholder"}
-_UNCHANGED = "kept as it is"
+_KEPT = ("kept", "kept as it is", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +32,13 @@ class Decision:
 
     Attributes:
         index, position: position in the record and in the view, or None when it is not there.
-        role: who speaks.
         action: kept, truncated, cleared, dropped, merged, moved, inserted, summarised, repaired.
-        reason: why, for a person.
         manager: who decided: a manager's name, ``budget``, ``rules``; empty when nobody did.
         tokens_before, tokens_after: tokens as recorded and in the view, or 0.
         handle: the name by which the recall tool returns the original.
         origin: why an inserted entry was invented.
         name: the author or the tool.
+        message: the index of the message, which may hold several entries.
     """
 
     index: int | None
@@ -49,6 +52,7 @@ class Decision:
     handle: str | None = None
     origin: str | None = None
     name: str | None = None
+    message: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -64,19 +68,17 @@ class CurationReport:
 
     Attributes:
         record, view: the recorded entries, and those that were sent.
-        token_counter: counts tokens; `count_entry` counts an entry as the budget does.
+        steps: the entries that each manager, the budget and the rules left.
         tokens: the cost of the view: messages, tools and priming, without the reserve.
-        max_tokens: the budget, or None.
         overhead: tool schemas, reserve and priming.
-        provider: the profile whose rules hold.
         strategy: the managers that ran; ``budget`` without any.
         stable_entries: how many leading entries stay while the cutoff does.
         cut: position in the record of the first entry behind the cutoff; 0 when all is shown.
         compacted: whether this view does not simply go on from that of the request before, as it
             is in the same budget with the same tools and reserve: the cutoff moved, or something
             before it changed (a late or second result, a system message).
+        places: for each recorded entry the index of its message; empty where entries were given.
         mode: ``shadow`` when the full history was sent.
-        warnings: everything else worth knowing, in sentences.
 
     Examples:
         >>> from history_curator import Curator
@@ -101,6 +103,7 @@ class CurationReport:
     orphans: Mapping[int, str] = field(default_factory=dict)
     mode: str = "enforce"
     warnings: Sequence[str] = ()
+    places: Sequence[int] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Managers give their reasons by the identity of entries, which a copy does not have.
@@ -173,38 +176,37 @@ class CurationReport:
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in (entry and entry.tool_calls) or ()
             ]
-        names = (
-            "original_count", "curated_count", "tokens", "max_tokens", "overhead", "prefix_entries",
-            "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
-        )  # fmt: skip
-        numbers = {name: getattr(self, name) for name in names}
-        more = {"actions": dict(self.actions), "warnings": list(self.warnings)}
-        return {**numbers, **more, "decisions": decisions}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        more = {"actions": self.actions, "warnings": list(self.warnings), "decisions": decisions}
+        return {**numbers, **more}
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the report as one JSON object, without the texts of the record."""
         return json.dumps(self.to_dict(texts=False), ensure_ascii=False, indent=indent, default=str)
 
+    @property
+    def headline(self) -> str:
+        """The numbers of this view in one line."""
+        budget = "" if self.max_tokens is None else f" of {self.max_tokens}"
+        actions = ", ".join(f"{count} {action}" for action, count in sorted(self.actions.items()))
+        return (
+            f"{self.curated_count} entries sent, {self.original_count} on record; "
+            f"{self.tokens}{budget} tokens ({self.counter}, {self.provider}), "
+            f"{self.prefix_tokens} of them in a stable prefix; {actions or 'nothing to decide'}"
+        )
+
     def explain(self) -> str:
         """Return a table for a terminal, one line per decision."""
         rows = [("#", "role", "action", "tokens", "why", "by")]
         for each in self.decisions:
-            number = "+" if each.index is None else str(each.index)
+            number = "+" if each.message is None else str(each.message)
             before, after = each.tokens_before, each.tokens_after
             tokens = str(before) if before == after else f"{before}→{after}"
             rows.append((number, each.role, each.action, tokens, each.reason, each.manager))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        budget = "" if self.max_tokens is None else f" of {self.max_tokens}"
-        actions = ", ".join(f"{count} {action}" for action, count in sorted(self.actions.items()))
-        headline = (
-            f"{self.curated_count} of {self.original_count} entries, "
-            f"{self.tokens}{budget} tokens ({self.counter}, {self.provider}); "
-            f"stable prefix {self.prefix_entries} entries, {self.prefix_tokens} tokens; "
-            f"{actions or 'nothing to decide'}"
-        )
         warnings = (f"warning: {warning}" for warning in self.warnings)
-        return "\n".join([headline, *table, *warnings])
+        return "\n".join([self.headline, *table, *warnings])
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
@@ -267,31 +269,30 @@ class _DecisionBuilder:
 
     def _decide_shown(self, index: int, position: int, is_moved: bool) -> Decision:
         recorded, entry = self.report.record[index], self.report.view[position]
-        fate = ("kept", _UNCHANGED, "")
-        if entry is not recorded:
-            fate = (entry.action or "kept", entry.reason or _UNCHANGED, self._find_editor(entry))
+        fate = _KEPT if entry is recorded else self._find_fate(entry, *_KEPT[:2])
         if is_moved and fate[0] == "kept":
             is_result = recorded.role is MessageRole.TOOL
             place = "up to the call it answers" if is_result else "to the front"
             fate = ("moved", f"moved {place}", "rules")
-        return self._decide(index, position, recorded, entry, fate)
+        return self._decide(index, position, entry, fate)
 
     def _decide_absent(self, index: int) -> Decision:
-        recorded = self.report.record[index]
-        root = id(recorded.root)
-        action, reason, manager = "dropped", "left out", "budget"
-        if root in self._merged:
-            action, reason, manager = "merged", "merged into its neighbour", "rules"
-        elif index in self.report.orphans:
-            reason, manager = self.report.orphans[index], "rules"
-        else:
-            roots = zip(self.report.steps, self._roots, strict=True)
-            step = next((step for step, present in roots if root not in present), None)
-            if step is not None:
-                reason = step.reasons.get(root, f"left out by {step.name}")
-                manager = step.name
+        root = id(self.report.record[index].root)
         position = self._merged.get(root)
-        return self._decide(index, position, recorded, None, (action, reason, manager))
+        roots = zip(self.report.steps, self._roots, strict=True)
+        step = next((step for step, present in roots if root not in present), None)
+        if position is not None:
+            fate = ("merged", "merged into its neighbour", "rules")
+        elif index in self.report.orphans:
+            fate = ("dropped", self.report.orphans[index], "rules")
+        elif step is None:
+            fate = ("dropped", "left out", "budget")
+        else:
+            reason = "the provider's rules leave it out"
+            if step.name != "rules":
+                reason = step.reasons.get(root, f"left out by {step.name}")
+            fate = ("dropped", reason, step.name)
+        return self._decide(index, position, None, fate)
 
     def _decide_inserted(self, positions_of: Sequence[Sequence[int]]) -> dict[int, list[Decision]]:
         """Return decisions about invented entries, by the index of the entry they follow."""
@@ -302,9 +303,8 @@ class _DecisionBuilder:
             if position in indexes:
                 previous = max(previous, indexes[position])
                 continue
-            editor = self._find_editor(entry)
-            fate = (entry.action or "inserted", entry.reason or "inserted", editor)
-            decision = self._decide(None, position, None, entry, fate)
+            fate = self._find_fate(entry, "inserted", "inserted")
+            decision = self._decide(None, position, entry, fate)
             decisions.setdefault(previous, []).append(decision)
         return decisions
 
@@ -312,27 +312,30 @@ class _DecisionBuilder:
         self,
         index: int | None,
         position: int | None,
-        recorded: ConversationEntry | None,
         entry: ConversationEntry | None,
         fate: tuple[str, str, str],
     ) -> Decision:
-        """Return the decision with its action, reason and manager."""
-        count_entry = self.report.count_entry
-        known = recorded or entry
-        assert known is not None
+        """Return the decision about a recorded or an inserted entry, as shown or absent."""
+        report = self.report
+        recorded = None if index is None else report.record[index]
+        known: Any = recorded or entry
         return Decision(
             index,
             position,
             known.role.value,
             *fate,
-            tokens_before=0 if recorded is None else count_entry(recorded),
-            tokens_after=0 if entry is None else count_entry(entry),
-            handle=None if entry is None else entry.handle,
-            origin=None if entry is None else entry.origin,
+            tokens_before=report.count_entry(recorded) if recorded else 0,
+            tokens_after=report.count_entry(entry) if entry else 0,
+            handle=getattr(entry, "handle", None),
+            origin=getattr(entry, "origin", None),
             name=known.tool_name or known.name,
+            message=index if index is None or not report.places else report.places[index],
         )
 
-    def _find_editor(self, entry: ConversationEntry) -> str:
-        """Return the step in whose output this very entry appears first."""
+    def _find_fate(
+        self, entry: ConversationEntry, action: str, reason: str
+    ) -> tuple[str, str, str]:
+        """Return the action, the reason, and the step in whose output this entry appears first."""
         outputs = zip(self.report.steps, self._outputs, strict=True)
-        return next((step.name for step, known in outputs if id(entry) in known), "rules")
+        editor = next((step.name for step, known in outputs if id(entry) in known), "rules")
+        return entry.action or action, entry.reason or reason, editor

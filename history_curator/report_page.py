@@ -31,27 +31,37 @@ def render_html(report: Any) -> str:
     string for the same report.
 
     Examples:
-        >>> decision = {"index": 0, "role": "user", "action": "dropped", "before": "<script>"}
-        >>> page = render_html({"original_count": 1, "curated_count": 0, "decisions": [decision]})
+        >>> from history_curator import Curator
+        >>> said = [{"role": "user", "content": "<script>"}]
+        >>> page = render_html(Curator().curate(said).report)
         >>> "<script>" in page.split('id="report">')[1].split("</script>")[0]
         False
     """
-    data: Mapping[str, Any] = report if isinstance(report, Mapping) else report.to_dict()
-    original, curated = data.get("original_count"), data.get("curated_count")
-    headline = f"{_number(original)} messages on record, {_number(curated)} in the view"
-    if original == curated and set(data.get("actions") or {"kept"}) <= {"kept"}:
-        headline = f"All {_number(original)} messages sent as they are"
+    data: dict[str, Any] = dict(report if isinstance(report, Mapping) else report.to_dict())
+    tools = {call["id"]: call["name"] for row in data["decisions"] for call in row["tool_calls"]}
+    rows = [_compact(row, tools) for row in data["decisions"]]
+    in_view = [row for row in rows if row["position"] is not None and row["action"] != "merged"]
+    given = len({row["message"] for row in rows if row["message"] is not None})
+    inserted = sum(row["message"] is None for row in in_view)
+    sent = inserted + len({row["message"] for row in in_view} - {None})
+    data.update(decisions=rows, given=given, sent=sent)
+    is_whole = set(data["actions"]) <= {"kept"}
+    outcome = "sent as recorded" if is_whole else f"{sent:,} in the view"
+    managers = "the budget alone" if data["strategy"] == "budget" else data["strategy"]
     facts = [
-        f"{label}{data[key]}"
-        for key, label in (("strategy", ""), ("provider", "rules: "), ("counter", "counted by "))
-        if data.get(key)
+        f"decided by {managers}",
+        f"rules: {data['provider']}",
+        f"counted by {data['counter']}",
     ]
-    if data.get("mode") == "shadow":
+    if data["mode"] == "shadow":
         facts.append("shadow mode: the full history was sent")
-    budget, used = data.get("max_tokens"), _number(data.get("tokens"))
-    bar = f"{used} of {budget:,} tokens used" if budget else f"{used} tokens, no budget"
-    summary = _fill("view.html", {"STATS": _stats(data), "BUDGET_LABEL": escape(bar)})
-    return _page(_compact(data), headline, " · ".join(facts), summary)
+    tokens, budget = data["tokens"], data["max_tokens"]
+    values = {
+        "STATS": _write_stats(data),
+        "BUDGET_LABEL": f"{tokens:,} of {budget:,} tokens used" if budget else "no budget",
+    }
+    headline = f"{given:,} message{'' if given == 1 else 's'} on record, {outcome}"
+    return _write_page(data, headline, " · ".join(facts), _fill("view.html", values))
 
 
 def render_session(data: Mapping[str, Any]) -> str:
@@ -60,14 +70,13 @@ def render_session(data: Mapping[str, Any]) -> str:
     Guaranteed as for `render_html`. ``data`` is collected by `history_curator.lab.SessionPage`.
     """
     names = " and ".join(policy["name"] for policy in data["policies"])
-    return _page(
+    messages = len({entry["message"] for entry in data["entries"]})
+    return _write_page(
         data,
         f"{len(data['calls']):,} calls of a session under {names}",
-        f"{len(data['entries']):,} messages · rules: {data['provider']} · counted by "
-        f"{data['counter']} · {data['pricing']} prices",
+        f"{messages:,} messages · rules: {data['provider']} · counted by {data['counter']} · "
+        f"{data['pricing']} prices",
         _asset("session.html"),
-        keys="<span><kbd>,</kbd> <kbd>.</kbd> call back, on</span>"
-        "<span><kbd>[</kbd> <kbd>]</kbd> compaction back, on</span>",
     )
 
 
@@ -84,24 +93,18 @@ def as_frame(page: str, *, height: int = 640, title: str = "Curation report") ->
     )
 
 
-def _page(
-    data: Mapping[str, Any], headline: str, subline: str, summary: str, keys: str = ""
-) -> str:
+def _write_page(data: Mapping[str, Any], headline: str, subline: str, summary: str) -> str:
     style = _asset("page.css")
     script = "".join(map(_asset, ("page.js", "view.js", "session.js", "boot.js")))
     embedded, encoding = _embed(data)
     warnings = "".join(f"<li>{escape(str(line))}</li>" for line in data.get("warnings") or ())
-    if warnings:
-        warnings = f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>'
     return _fill("page.html", {
         "CSP": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'",
-        "TITLE": escape(f"{headline} · History Curator"),
         "HEADLINE": escape(headline),
         "SUBLINE": escape(subline),
         "SUMMARY": summary,
-        "WARNINGS": warnings,
-        "KEYS": keys,
+        "WARNINGS": warnings and f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>',
         "STYLE": style,
         "SCRIPT": script,
         "ENCODING": encoding,
@@ -135,46 +138,29 @@ def _embed(data: Mapping[str, Any]) -> tuple[str, str]:
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), ""
 
 
-def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report without the fields that the page does not show."""
-    decisions = []
-    tools: dict[str, str] = {}
-    for decision in data.get("decisions") or ():
-        shown = {key: value for key, value in decision.items() if key != "change" and value}
-        shown.update({key: decision.get(key) for key in ("index", "position")})
-        if decision.get("after") is not None and decision.get("after") == decision.get("before"):
-            shown.pop("after", None)
-            shown["same"] = True
-        tools.update({call["id"]: call["name"] for call in decision.get("tool_calls") or ()})
-        if not shown.get("name") and decision.get("tool_call_id") in tools:
-            shown["name"] = tools[decision["tool_call_id"]]
-        decisions.append(shown)
-    return {**data, "decisions": decisions}
+def _compact(decision: Mapping[str, Any], tools: Mapping[str, str]) -> dict[str, Any]:
+    """Return a decision without the fields that the page does not show, and the name of its tool."""
+    name = decision["name"] or tools.get(decision["tool_call_id"] or "")
+    row = {key: value for key, value in {**decision, "name": name}.items() if value}
+    row.update({key: decision[key] for key in ("index", "position", "message")})
+    if decision["after"] is not None and decision["after"] == decision["before"]:
+        row.pop("after", None)
+        row["same"] = True
+    return row
 
 
-def _stats(data: Mapping[str, Any]) -> str:
-    before, now, budget = data.get("tokens_before"), data.get("tokens"), data.get("max_tokens")
-    if not isinstance(before, int):
-        before = sum(each.get("tokens_before") or 0 for each in data.get("decisions") or ())
-    used = "no budget"
-    if isinstance(now, int) and budget:
-        used = f"{100 * now // budget}% of {budget:,}"
-    changed = sum(n for action, n in (data.get("actions") or {}).items() if action != "kept")
-    prefix = data.get("prefix_tokens") or 0
-    share = f"{100 * prefix // now}% of the view" if now else "nothing sent"
+def _write_stats(data: Mapping[str, Any]) -> str:
+    tokens, budget, prefix = data["tokens"], data["max_tokens"], data["prefix_tokens"]
+    before = sum(row.get("tokens_before", 0) for row in data["decisions"])
+    changed = sum(n for action, n in data["actions"].items() if action != "kept")
     cards = [
-        ("Tokens on record", _number(before), ""),
-        ("Tokens sent", _number(now), used),
-        ("Messages in the view", _number(data.get("curated_count")),
-         f"of {_number(data.get('original_count'))}"),
-        ("Changed by decisions", _number(changed), ""),
-        ("Stable prefix", _number(prefix), share),
-    ]  # fmt: skip
+        ("Tokens on record", before, ""),
+        ("Tokens sent", tokens, f"{tokens / budget:.0%} of {budget:,}" if budget else "no budget"),
+        ("Messages in the view", data["sent"], f"of {data['given']:,}"),
+        ("Changed by decisions", changed, ""),
+        ("Stable prefix", prefix, f"{prefix / max(1, tokens):.0%} of the view"),
+    ]
     return "".join(
-        f"<div><dt>{escape(label)}</dt><dd>{escape(value)} <small>{escape(note)}</small></dd></div>"
-        for label, value, note in cards
+        f"<div><dt>{label}</dt><dd>{number:,} <small>{note}</small></dd></div>"
+        for label, number, note in cards
     )
-
-
-def _number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else "–"

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from history_curator import __version__
 from history_curator.cli.terminal import (
@@ -52,16 +50,15 @@ Files = Annotated[list[str], _FILE]
 Budget = Annotated[int | None, _BUDGET]
 ReplayBudget = Annotated[int, _BUDGET]
 Provider = Annotated[str | None, typer.Option(
-    "--provider", "-p", help="The provider whose message rules apply.",
-    show_default="core, or --config")]
+    "--provider", "-p", help="The provider whose message rules apply.", show_default="core")]
 Counter = Annotated[str | None, typer.Option(
     "--counter", help="The tokenizer that counts: an encoding or a model name.",
-    show_default="o200k_base, or --config")]
+    show_default="o200k_base")]
 Pricing = Annotated[str, typer.Option(help="The prices: a sheet or a model name.")]
 Policies = Annotated[list[str] | None, typer.Option(
     "--policy", help=f"One of {', '.join(policy_names())}, or NAME=config.yaml; may be repeated.")]
 Config = Annotated[Path | None, typer.Option(
-    "--config", "-c", help="A YAML or TOML file with all options of a curator.")]
+    "--config", "-c", help="A YAML or TOML file with the options; those given here win.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page for a browser.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -125,26 +122,30 @@ def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
     """Return the conversations that can be read, and a line for everything that cannot."""
     problems: list[str] = []
     conversations = load_conversations(*files, problems=problems)
-    if problems and not conversations:
-        raise HistoryCuratorError(problems[0])
-    passed_over = f"{count_of(len(problems), 'file or conversation')} passed over:"
-    warn([passed_over, *problems] if problems else [])
+    if not conversations:
+        raise HistoryCuratorError(
+            problems[0]
+            if problems
+            else f"{files[0]} holds no conversation. Fix: name another file."
+        )
+    warn([f"Passed over, {len(problems):,} in all:", *problems] if problems else [])
     return conversations, problems
 
 
 def _read_one(file: str, which: int | None) -> LabConversation:
     """Return one conversation of a file or folder; without ``which`` the first, saying so."""
-    conversations = read_source(file).conversations
-    held = count_of(len(conversations), "conversation")
-    if which is None and len(conversations) > 1:
+    conversations, _ = _load([file])
+    held, last = (
+        f"{file} holds {count_of(len(conversations), 'conversation')}",
+        len(conversations) - 1,
+    )
+    if (which or 0) > last:
+        raise HistoryCuratorError(f"{held}, and no number {which}. Fix: --which 0 to {last}.")
+    if which is None and last:
         names = ", ".join(f"{n} {each.id}" for n, each in enumerate(conversations[:6]))
-        more = ", …" if len(conversations) > 6 else ""
-        warn([f"{file} holds {held}; this is number 0. Choose with --which: {names}{more}"])
-    if (which or 0) < len(conversations):
-        return conversations[which or 0]
-    if not conversations:
-        raise HistoryCuratorError(f"{file} holds no conversation. Fix: name another file.")
-    raise typer.BadParameter(f"there is no number {which} ({held}).", param_hint="--which")
+        more = ", …" if last > 5 else ""
+        warn([f"{held}; this is number 0. Choose with --which: {names}{more}"])
+    return conversations[which or 0]
 
 
 def _check_folders(*paths: Path | None) -> None:
@@ -172,7 +173,7 @@ def curate(
         with name_in_errors(each.id):
             curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
         views.append(curation.messages)
-        warn([f"{each.id}: {curation.report.explain().partition(chr(10))[0]}"], style="")
+        warn([f"{each.id}: {curation.report.headline}"], style="")
     write_text(source.dumps(views), output)
 
 
@@ -183,27 +184,21 @@ def check(files: Files, *, provider: Provider = None) -> None:
 
     A conversation may end on an answer, as stored ones do.
     """
-    (conversations, problems), name = _load(files), provider or "core"
-    table = RichTable(title=f"Refused by {name}", title_justify="left", header_style="bold")
-    for head in ("conversation", "message", "rule", "what is wrong"):
-        table.add_column(head, overflow="fold")
-    refused = set()
+    (conversations, problems), rows = _load(files), []
     for each in conversations:
         is_history = each.entries and each.entries[-1].role is MessageRole.ASSISTANT
         tail: Any = "history" if is_history else "request"
-        for violation in check_conversation(each.messages, name, tail=tail):
+        for violation in check_conversation(each.messages, provider or "core", tail=tail):
             index = "–" if violation.index is None else str(violation.index)
-            table.add_row(*map(escape, (each.id, index, violation.rule, violation.message)))
-            refused.add(each.id)
-    total = count_of(len(conversations), "conversation")
-    if refused:
-        console().print(table)
-        found = count_of(table.row_count, "violation")
-        console().print(f"{found} in {len(refused)} of {total}.")
+            rows.append((each.id, index, violation.rule, violation.message))
+    total, refused = count_of(len(conversations), "conversation"), {row[0] for row in rows}
+    if rows:
+        heads, title = ("conversation", "message", "rule", "problem"), provider or "some provider"
+        console().print(Table("", heads, rows, text_last=True).to_rich(title=f"Refused by {title}"))
+        console().print(f"{count_of(len(rows), 'violation')} in {len(refused)} of {total}.")
     else:
-        valid_for = "every supported provider" if name == "core" else name
-        console().print(f"[green]{total}, valid for {valid_for}.")
-    if refused or problems:
+        console().print(f"[green]{total}, valid for {provider or 'every supported provider'}.")
+    if rows or problems:
         raise typer.Exit(2 if problems else 1)
 
 
@@ -227,7 +222,7 @@ def explain(
     if as_json:
         sys.stdout.write(found.to_json(indent=2) + "\n")
     elif html is None:
-        print_decisions(found, talk)
+        print_decisions(found)
     else:
         say_written(found.to_html(html))
 

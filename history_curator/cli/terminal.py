@@ -19,10 +19,11 @@ from rich.text import Text
 from history_curator.curator import Curator
 from history_curator.doctor import Diagnosis
 from history_curator.errors import HistoryCuratorError
-from history_curator.lab import LabConversation, ReplayResults, SessionPage, sample_conversation
+from history_curator.lab import ReplayResults, SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
 from history_curator.lab.results import Table, count_of, percent, short_number
 from history_curator.report import CurationReport
+from history_curator.tokens import shorten
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -72,10 +73,10 @@ def say_written(*paths: Path | None) -> None:
         console().print(f"Written: {escape(str(path))}", soft_wrap=True)
 
 
-def print_decisions(report: CurationReport, talk: LabConversation) -> None:
+def print_decisions(report: CurationReport) -> None:
     """Print each message with its number in the file, its text, and the reason under it."""
     screen = console()
-    screen.print(escape(report.explain().partition("\n")[0]))
+    screen.print(escape(report.headline))
     table = RichTable(box=None, pad_edge=False, header_style="bold")
     for head in ("#", "who", "action", "tokens"):
         table.add_column(head, no_wrap=True, justify="right" if head in "#tokens" else "left")
@@ -83,12 +84,12 @@ def print_decisions(report: CurationReport, talk: LabConversation) -> None:
     for each in report.decisions:
         is_recorded = each.index is not None
         entry = report.record[each.index or 0] if is_recorded else report.view[each.position or 0]
-        number = str(talk.homes[each.index or 0]) if is_recorded else "+"
+        number = "+" if each.message is None else str(each.message)
         calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
         before, after = each.tokens_before, each.tokens_after
         tokens = f"{before:,}" if before == after else f"{before:,}→{after:,}"
         text = " ".join(f"{entry.content or ''} {calls}".split())
-        cell = Text(text[: max(20, screen.width - 40)])
+        cell = Text(shorten(text, max(20, 2 * screen.width - 72), keep="head"))
         if each.action != "kept":
             cell.append(f"\n{each.reason}", "bright_black")
         table.add_row(number, each.role, each.action, tokens, cell)

@@ -289,7 +289,10 @@ class SessionPage:
             "provider": provider,
             "counter": counting.name,
             "pricing": sheet.name,
-            "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
+            "entries": [
+                {**_entry_data(entry, counting, tools_of), "message": home}
+                for entry, home in zip(record.entries, record.homes, strict=True)
+            ],
             "calls": calls,
             "policies": drawn,
         }

@@ -73,7 +73,8 @@ const Timeline = () => {
     button.tabIndex = i === active ? 0 : -1;
     button.setAttribute("aria-expanded", String(open.has(i)));
     const who = make("span", "who");
-    who.append(make("b", "", d.origin ? d.role + " (" + d.origin + ")" : d.role));
+    const origin = d.origin === d.role ? "added" : d.origin;
+    who.append(make("b", "", origin ? d.role + " (" + origin + ")" : d.role));
     if (d.name) who.append(make("small", "", d.name));
     const text = (d.before || textAfter(d) || "").slice(0, 400).replace(/\s+/g, " ").trim();
     const say = make("span", text ? "say" : "say calls",
@@ -86,7 +87,7 @@ const Timeline = () => {
       second.title = other;
       badges.append(second);
     }
-    button.append(make("span", "n", d.index == null ? "+" : String(d.index)), who, say, badges,
+    button.append(make("span", "n", d.message == null ? "+" : String(d.message)), who, say, badges,
       tokens(d));
     item.append(button);
     if (open.has(i)) { item.append(detailFor(d, i)); button.setAttribute("aria-controls", "detail-" + i); }
@@ -304,8 +305,8 @@ const Timeline = () => {
       if (keep) matching++;
       if (keep || open.has(i)) shown.push(i);   /* an opened row is never hidden */
     });
-    $("shown").textContent = matching === rows.length ? num(matching) + " messages"
-      : num(matching) + " of " + num(rows.length);
+    $("shown").textContent = matching === rows.length ? num(matching) + " rows"
+      : num(matching) + " of " + num(rows.length) + " rows";
     $("nothing").hidden = shown.length > 0;
     if (placeOf(active) < 0 && shown.length) active = shown[0];
     draw();
@@ -386,6 +387,7 @@ const Timeline = () => {
     show(next, found, name) {
       rows = next;
       other = name || "";
+      list.classList.toggle("two", Boolean(other));
       marks = new Map();
       for (const mark of found) marks.set(mark.after, [...(marks.get(mark.after) || []), mark]);
       haystacks.clear();
@@ -426,8 +428,8 @@ const marksOf = (rows, prefixEntries, prefixTokens) => {
   }
   if (stable >= 0) {
     found.push({ id: "prefix-end", kind: "stable", after: stable, short: "End of prefix",
-      label: "stable prefix ends here", note: num(prefixEntries) + " messages, " +
-        num(prefixTokens) + " tokens the next call repeats unless the cutoff moves" });
+      label: "stable prefix ends here",
+      note: num(prefixTokens) + " tokens the next call repeats unless the cutoff moves" });
   }
   return found;
 };

@@ -44,8 +44,8 @@ const showSession = (data) => {
       while (asked >= 0 && !(entries[asked].role === "user" && entries[asked].text)) asked--;
       const isShown = asked < 0 || view.refs.some((ref) =>
         (ref >= 0 ? ref : policy.forms[-1 - ref].index) === asked);
-      return [...(isShown ? [] : ["leaves out the question (message " + asked + ")"]),
-        ...(view.fault ? ["is invalid: " + view.fault] : [])];
+      return [...(isShown ? [] : ["leaves out the question (message " + entries[asked].message + ")"]),
+        ...(view.fault ? ["is invalid (" + view.fault.replaceAll("; ", ", ") + ")"] : [])];
     });
     policy.bad = policy.views.flatMap((_, k) => policy.wrong[k].length ? [k] : []);
   }
@@ -80,8 +80,8 @@ const showSession = (data) => {
     const names = good.map((policy) => policy.name).join(" and ");
     const fine = names && names + (good.length > 1 ? " hold" : " holds") +
       " the question and " + (good.length > 1 ? "keep" : "keeps") + " to the rules and the budget";
-    const here = [...bad.map((policy) => policy.name + " " + policy.wrong[call].join(" and ")),
-      ...(fine ? [fine] : [])];
+    const here = [bad.map((policy) => policy.name + " " + policy.wrong[call].join(" and ")).join("; "),
+      fine].filter(Boolean);
     const whole = policies.filter((policy) => policy.bad.length).map((policy) => {
       const why = new Map();
       for (const k of policy.bad) {
@@ -92,7 +92,7 @@ const showSession = (data) => {
       return num(policy.bad.length) + " of " + num(last + 1) + " calls of " + policy.name +
         " are at fault (" + ranges(policy.bad) + "), mostly because it " + often;
     });
-    return "Call " + num(call + 1) + ": " + here.join("; ") + ". " +
+    return "Call " + num(call + 1) + ": " + here.join(", while ") + ". " +
       (whole.length ? "In all, " + whole.join("; ") : "No call is at fault") + ".";
   };
 
@@ -113,7 +113,7 @@ const showSession = (data) => {
   const rowOf = (index, policy, k, shape) => {
     const entry = entries[index];
     const place = shape.byIndex.get(index);
-    const row = { index, role: entry.role, name: entry.name, before: entry.text,
+    const row = { index, message: entry.message, role: entry.role, name: entry.name, before: entry.text,
       tokens_before: entry.tokens, tool_calls: entry.calls };
     if (!place) {
       const lastSeen = policy.seen[index];
@@ -329,7 +329,7 @@ const showSession = (data) => {
     if (to != null) go(to);
   };
   if (policies.length > 1) $("legend").append(make("li", "",
-    "two marks on a row: the policy that is picked, then the other"));
+    "two marks: the policy picked, then the other"));
   $("call").max = last + 1;
   $("call").addEventListener("input", (event) => go(Number(event.target.value) - 1));
   $("since").addEventListener("change", (event) => {
@@ -346,11 +346,12 @@ const showSession = (data) => {
       ".": () => go(call + 1) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
+  for (const key of document.querySelectorAll(".of-session")) key.hidden = false;
   if (!calls.length) return;
   call = tellingCall();
   update();
   const asked = Math.max(...policies.flatMap((policy) =>
     policy.wrong[call].flatMap((each) => each.match(/question \(message (\d+)/)?.[1] ?? [])), -1);
-  const row = shownRows.findIndex((each) => each.index === asked);
+  const row = shownRows.findIndex((each) => each.message === asked && each.role === "user");
   if (row >= 0) timeline.lookAt(row);
 };

@@ -1,15 +1,15 @@
 /* One view: the budget as a bar, and every decision. */
 const showView = (data) => {
   const rows = data.decisions || [];
-  for (const d of rows) d.gone = d.position == null && d.action === "dropped";
+  for (const d of rows) d.gone = d.position == null && d.action === "dropped" && d.manager !== "rules";
   const changes = ACTIONS.filter((action) => action !== "kept").flatMap((action) => {
     const some = rows.filter((d) => d.action === action);
     const reason = action === "dropped" && some.length ? " (" + some[0].reason + ")" : "";
     return some.length ? [num(some.length) + " " + action + reason] : [];
   });
   $("story").textContent = !changes.length ? "The model gets every message as it was recorded."
-    : "The model gets " + num(data.curated_count) + " messages instead of " +
-      num(data.original_count) + ": " + changes.join(", ") + ".";
+    : "The model gets " + num(data.sent) + " messages" + (data.sent === data.given ? ""
+      : " instead of " + num(data.given)) + ": " + changes.join(", ") + ".";
   const bar = $("budget-bar");
   const legend = $("budget-legend");
   const spent = new Map();

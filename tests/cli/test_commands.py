@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from history_curator import Curator, count_tokens
 from history_curator.cli.commands import app
 from history_curator.lab import sample_conversation
+from tests.report.test_page_text import embedded
 from tests.support.messages import assistant, call, exchange, result, system, user
 
 
@@ -157,6 +158,27 @@ class TestExplainAndReport:
         assert "holds 4 conversations; this is number 0. Choose with --which: 0 one" in done.stderr
         assert "hi two" in run("explain", tmp_path, "--which", "1").output
 
+    @pytest.mark.parametrize("command", ["explain", "session -o {0}/s.html", "check", "count"])
+    def test_a_broken_file_of_a_folder_does_not_stop_the_others(
+        self, tmp_path: Path, command: str
+    ) -> None:
+        (tmp_path / "a.json").write_text("{oops", encoding="utf-8")
+        (tmp_path / "b.json").write_text(json.dumps([user("hi")]), encoding="utf-8")
+        done = run(*command.format(tmp_path).split(), tmp_path)
+        assert done.exit_code == (2 if command == "check" else 0), done.output
+        assert "a.json, not JSON" in done.stderr
+
+    def test_a_long_text_and_its_reason_fill_the_width_of_the_terminal(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        path = tmp_path / "talk.json"
+        path.write_text(json.dumps([user("word " * 100), call("c1"), user("so?")]))
+        lines = run("explain", path).output.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert sum(line.count("word") for line in lines) > 12
+        assert any(line.rstrip().endswith("…") for line in lines)
+
     def test_messages_have_the_numbers_of_the_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -172,6 +194,19 @@ class TestExplainAndReport:
         numbers = [line.split()[0] for line in lines[2:] if line[:2].strip().isdigit()]
         assert numbers == ["0", "1", "2", "2", "3", "4"]
         assert " 4 " in run("check", path).output
+        for command in ("explain --html", "session -o"):
+            name, option = command.split()
+            run(name, path, option, page := tmp_path / "page.html")
+            data = embedded(page.read_text(encoding="utf-8"))
+            rows = data.get("decisions") or data["entries"]
+            assert [row["message"] for row in rows if row["message"] is not None] == [
+                0,
+                1,
+                2,
+                2,
+                3,
+                4,
+            ]
 
 
 class TestCount:

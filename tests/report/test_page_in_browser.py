@@ -116,6 +116,11 @@ class TestTimeline:
         assert {line.split()[0] for line in meanings} == set(given.actions)
         assert "dropped not sent" in meanings
 
+    def test_a_message_that_the_rules_leave_out_is_no_cutoff(self, show: Any) -> None:
+        opened = show(Curator().curate([user("hi"), assistant("yes"), user("")]).report)
+        assert opened.page.locator("#cut").count() == 0
+        assert "(the provider's rules leave it out)" in opened.page.locator("#story").text_content()
+
 
 class TestFinding:
     def test_filters_by_decision(self, show: Any) -> None:
@@ -134,7 +139,7 @@ class TestFinding:
         opened.page.fill("#search", "no such words")
         assert opened.page.locator("#nothing").is_visible()
         opened.page.click("#reset")
-        assert opened.page.locator("#shown").text_content() == f"{len(given.decisions)} messages"
+        assert opened.page.locator("#shown").text_content() == f"{len(given.decisions)} rows"
 
 
 class TestWhereItOpens:

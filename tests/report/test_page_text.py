@@ -79,7 +79,7 @@ class TestThePage:
         assert words in render_html(curated(user("hi"), **options))
 
     def test_an_empty_conversation_has_a_page(self) -> None:
-        assert "0 messages" in render_html({"original_count": 0, "curated_count": 0})
+        assert "0 messages" in render_html(curated())
 
 
 class TestInANotebook:

@@ -107,7 +107,7 @@ class TestComparing:
         faulty = ["fault" in policy["views"][number] for policy in opened.data["policies"]]
         assert faulty == [False, True], "it opens where one policy is at fault"
         story = opened.page.locator("#story").text_content()
-        assert "all is invalid: over the budget; mine holds the question" in story
+        assert "all is invalid (over the budget), while mine holds the question" in story
         assert f"{over} of {len(opened.data['calls'])} calls of all are at fault (" in story
 
     def test_it_opens_where_another_policy_dropped_the_question(self, show: Any) -> None:
