@@ -22,29 +22,10 @@ ORPHAN = "tool result without a matching call"
 _LONGEST_MARKER = 120
 _WORD = re.compile(r"\w+")
 _COURTESIES = frozenset(
-    [
-        "hi",
-        "hello",
-        "hey",
-        "there",
-        "good",
-        "morning",
-        "afternoon",
-        "evening",
-        "day",
-        "thanks",
-        "thank",
-        "you",
-        "so",
-        "very",
-        "much",
-        "ok",
-        "okay",
-        "great",
-        "perfect",
-        "nice",
-        "cool",
-    ]
+    _WORD.findall(
+        "hi hello hey there good morning afternoon evening day thanks thank you so very much ok "
+        "okay great perfect nice cool"
+    )
 )
 
 _USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
@@ -164,11 +145,9 @@ class Pairing:
 
     def _add_exchange(self, entry: ConversationEntry, index: int) -> None:
         entry = _without_repeated_calls(entry)
-        calls = entry.tool_calls or ()
         self._latest = position = len(self.units)
-        for call in calls:
-            self._exchanges[call.id] = position
-        self.units.append(Unit("exchange", entry, index, len(calls)))
+        self._exchanges.update((call.id, position) for call in entry.tool_calls or ())
+        self.units.append(Unit("exchange", entry, index, len(entry.tool_calls or ())))
         self.waiting.add(position)
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
@@ -234,9 +213,7 @@ def asks_for_something(entry: ConversationEntry) -> bool:
 
 def _without_repeated_calls(entry: ConversationEntry) -> ConversationEntry:
     calls = entry.tool_calls or ()
-    if len({call.id for call in calls}) == len(calls):
-        return entry
-    unique = tuple(dict.fromkeys(calls))
+    unique = calls if len(calls) == 1 else tuple(dict.fromkeys(calls))
     if len(unique) == len(calls):
         return entry
     reason = "the same call was listed twice"

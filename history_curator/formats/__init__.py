@@ -317,8 +317,9 @@ def thinks_late(entry: ConversationEntry) -> bool:
 def find_cache_marks(entry: ConversationEntry) -> list[str]:
     """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
     blocks = [part.raw for part in entry.parts or ()]
-    blocks += [(call.extra or {}).get("anthropic") for call in entry.tool_calls or ()]
-    return [*find_marks(blocks), *(entry.metadata or {}).get(MARKS, ())]
+    blocks += [call.extra.get("anthropic") for call in entry.tool_calls or () if call.extra]
+    marks = (entry.metadata or {}).get(MARKS, ())
+    return [*find_marks(blocks), *marks] if blocks or marks else []
 
 
 def has_object_arguments(call: ToolCall) -> bool:

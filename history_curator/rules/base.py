@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
-from history_curator.formats import MessageGroup, find_cache_marks, is_answered_in_kind
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 
 SYSTEM, USER = MessageRole.SYSTEM, MessageRole.USER
 ASSISTANT, TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -136,102 +135,6 @@ def is_blank(text: str | None) -> bool:
     return not text or text.isspace()
 
 
-def is_unencodable(text: str | None) -> bool:
-    """Return whether a text has half a character, a lone surrogate, which no client can encode."""
-    if text is None or text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def join_part_texts(parts: Sequence[ContentPart]) -> str | None:
     """Return the text of parts, joined as the readers join it."""
     return "\n".join(part.text for part in parts if part.kind == "text" and part.text) or None
-
-
-# Most views are in order for reasons that are cheap to see. What follows sees them in one pass.
-
-
-def is_plain_text(entry: ConversationEntry) -> bool:
-    """Return whether an entry is a text and nothing else, which every provider takes by itself."""
-    text, source = entry.content, entry.source
-    if not text or text.isspace() or entry.role is TOOL or is_unencodable(text):
-        return False
-    if entry.metadata or (isinstance(source, Mapping) and "tool_calls" in source):
-        return False
-    rare = entry.parts, entry.tool_calls, entry.reasoning, entry.repairs, entry.role_name
-    return entry.name is None and rare == (None, None, None, None, None)
-
-
-PLAIN_NEIGHBOURS = {
-    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (TOOL, ASSISTANT),
-    (ASSISTANT, USER),
-}  # fmt: skip
-"""Who may follow whom under every profile; a result follows its call."""
-
-
-def is_plain_view(
-    entries: Entries,
-    tail: Tail,
-    is_valid: Callable[[ConversationEntry], bool],
-    neighbours: Container[tuple[MessageRole | None, MessageRole]],
-) -> bool:
-    """Return whether a view is in order for a reason that is cheap to see.
-
-    Text only, in an order of `neighbours`, and every call is answered in order. Other views may
-    be in order as well.
-    """
-    before: MessageRole | None = None
-    waiting: list[ToolCall] = []
-    ids: set[str] = set()
-    for entry in entries:
-        role, parts = entry.role, entry.parts
-        if not is_valid(entry) or (parts is not None and any(p.kind != "text" for p in parts)):
-            return False
-        if (parts or entry.span) and find_cache_marks(entry):
-            return False
-        if role is TOOL:
-            if not waiting or not _is_plain_answer(waiting.pop(), entry):
-                return False
-        elif (
-            waiting
-            or (before, role) not in neighbours
-            or (role is USER and is_blank(entry.content))
-            or (role is ASSISTANT and _may_be_item(entry))
-        ):
-            return False
-        elif calls := entry.tool_calls:
-            waiting = list(reversed(calls))
-            for call in calls:
-                if call.id in ids or (call.extra is not None and _is_rare(call)):
-                    return False
-                ids.add(call.id)
-        before = role
-    last = (USER, TOOL) if tail == "request" else (USER, TOOL, ASSISTANT)
-    return not waiting and before in last
-
-
-def fits_call(call: ToolCall, result: ConversationEntry) -> bool:
-    """Return whether a result is written in the format of its call."""
-    return (call.extra is None and result.span is None) or is_answered_in_kind(call, result)
-
-
-def _is_plain_answer(call: ToolCall, result: ConversationEntry) -> bool:
-    is_named = result.tool_name is None or result.tool_name == call.name
-    return is_named and result.tool_call_id == call.id and fits_call(call, result)
-
-
-def _is_rare(call: ToolCall) -> bool:
-    extra = call.extra or {}
-    return not extra.keys() <= {"chat", "anthropic"} or "caller" in (extra.get("anthropic") or ())
-
-
-def _may_be_item(entry: ConversationEntry) -> bool:
-    """Return whether an answer may be an item of OpenAI Responses, which has an id."""
-    source = entry.root.source
-    if source.__class__ is dict:
-        return "type" in source
-    return isinstance(source, (Mapping, MessageGroup))

@@ -29,7 +29,6 @@ from history_curator.rules.base import (
     copy_edited,
     copy_repaired,
     is_blank,
-    is_unencodable,
     join_part_texts,
 )
 
@@ -189,9 +188,12 @@ def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
 
 def _mend_value(value: Any) -> Any:
     """Return a value without halves of characters; the very value where there is none."""
-    if isinstance(value, str) and is_unencodable(value):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     new: Any = value
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, (ContentPart, Reasoning)):
         new = replace(value, text=_mend_value(value.text), raw=_mend_value(value.raw))
     elif isinstance(value, ToolCall):
@@ -227,17 +229,11 @@ class ImagesFit(Rule):
     def check_entry(self, entry: ConversationEntry) -> list[str]:
         if entry.parts is None:
             return []
-        if self._is_shown_error(entry):
-            return ["media in a result that is an error"]
-        if self._may_show_media(entry):
-            return []
-        role = entry.role.value
-        return [f"{part.kind} in a {role} message" for part in entry.parts if part.kind in _MEDIA]
-
-    def _is_shown_error(self, entry: ConversationEntry) -> bool:
-        if self.in_errors or entry.status != "error" or not entry.has_media:
-            return False
-        return self._may_show_media(entry) and wire_of(entry) == "anthropic"
+        if not self._may_show_media(entry):
+            kinds = [part.kind for part in entry.parts if part.kind in _MEDIA]
+            return [f"{kind} in a {entry.role.value} message" for kind in kinds]
+        is_error = entry.status == "error" and entry.has_media and not self.in_errors
+        return ["media in an error result"] if is_error and wire_of(entry) == "anthropic" else []
 
     def _may_show_media(self, entry: ConversationEntry) -> bool:
         if entry.role in self.roles:
@@ -248,34 +244,23 @@ class ImagesFit(Rule):
     def check_view(self, entries: Entries) -> list[Finding]:
         return [(index, message) for index, _, message in self._find_excess(entries)]
 
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        excess = {(index, id(part)) for index, part, _ in self._find_excess(entries)}
-        return [
-            self._without_media(entry, {part for at, part in excess if at == index})
-            for index, entry in enumerate(entries)
-        ]
+    def mend(self, entry: ConversationEntry) -> ConversationEntry:
+        parts = entry.parts or ()
+        if not self._may_show_media(entry):
+            return _remove_media(entry, [part for part in parts if part.kind in _MEDIA])
+        parts = (ContentPart("text", _FAILED), *parts)
+        reason = "an error may hold text only, so it says itself that it is one"
+        text = join_part_texts(parts)
+        return copy_repaired(entry, reason, parts=parts, content=text, status=None)
 
-    def _without_media(
-        self, entry: ConversationEntry, excess: Collection[int]
-    ) -> ConversationEntry:
-        if self._is_shown_error(entry):
-            told = (ContentPart("text", _FAILED), *(entry.parts or ()))
-            reason = "an error may hold text only, so it says itself that it is one"
-            text = join_part_texts(told)
-            return copy_repaired(entry, reason, parts=told, content=text, status=None)
-        misplaced = bool(self.check_entry(entry))
-        parts = tuple(
-            ContentPart("text", f"[{part.kind} removed]")
-            if (misplaced and part.kind in _MEDIA) or id(part) in excess
-            else part
-            for part in entry.parts or ()
-        )
-        if parts == (entry.parts or ()):
-            return entry
-        reason = "images beyond what the provider takes, in number, size or role"
-        if entry.role is USER:
-            _logger.warning("messages[%s]: %s; the user's are removed", entry.sequence, reason)
-        return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        out = super().repair(entries)
+        excess: dict[int, list[ContentPart]] = {}
+        for index, part, _ in self._find_excess(out):
+            excess.setdefault(index, []).append(part)
+        for index, parts in excess.items():
+            out[index] = _remove_media(out[index], parts)
+        return out
 
     def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str]]:
         """Return images that are too many or too large: entry index, part and message."""
@@ -295,6 +280,20 @@ class ImagesFit(Rule):
             if longer > side:
                 found.append((index, part, f"an image of {longer} px, {side} are taken"))
         return found
+
+
+def _remove_media(entry: ConversationEntry, media: list[ContentPart]) -> ConversationEntry:
+    """Return an entry with a note in place of each of some of its parts."""
+    reason = "images beyond what the provider takes, in number, size or role"
+    if entry.role is USER:
+        _logger.warning("messages[%s]: %s; the user's are removed", entry.sequence, reason)
+    parts = tuple(
+        ContentPart("text", f"[{part.kind} removed]")
+        if any(part is each for each in media)
+        else part
+        for part in entry.parts or ()
+    )
+    return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))
 
 
 @dataclass(frozen=True)
@@ -328,19 +327,20 @@ class CacheMarksFit(Rule):
 
 
 def _without_marks(entry: ConversationEntry) -> ConversationEntry:
-    parts = [(part, without_mark(part.raw)) for part in entry.parts or ()]
-    calls = [(call, dict(call.extra or {})) for call in entry.tool_calls or ()]
-    for _, extra in calls:
-        if "anthropic" in extra:
-            extra["anthropic"] = without_mark(extra["anthropic"]) or {}
+    parts = [replace(part, raw=without_mark(part.raw)) for part in entry.parts or ()]
+    calls = [
+        replace(
+            call, extra={**call.extra, "anthropic": without_mark(call.extra["anthropic"]) or {}}
+        )
+        if call.extra and "anthropic" in call.extra
+        else call
+        for call in entry.tool_calls or ()
+    ]
     return copy_repaired(
         entry,
         "more cache marks than the provider takes, or out of order",
-        parts=entry.parts
-        and tuple(
-            replace(part, raw=raw) for part, raw in parts if raw is not None or not part.is_mark
-        ),
-        tool_calls=tuple(replace(call, extra=extra or None) for call, extra in calls) or None,
+        parts=entry.parts and tuple(part for part in parts if part.raw or not part.is_mark),
+        tool_calls=tuple(calls) or None,
         metadata={**(entry.metadata or {}), MARKS: []},
     )
 

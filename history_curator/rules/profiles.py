@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
+from history_curator.formats import MessageGroup
+from history_curator.rules import content, reasoning, roles, tools
 from history_curator.rules.base import (
     ASSISTANT,
-    PLAIN_NEIGHBOURS,
+    SYSTEM,
     TOOL,
     USER,
     Entries,
     Rule,
     Tail,
     Violation,
-    is_plain_text,
-    is_plain_view,
     repair_entries,
     sort_by_index,
 )
-from history_curator.rules.content import (
-    CacheMarksFit,
-    DocumentNamesAreAccepted,
-    ImagesFit,
-    MessagesAreWellFormed,
-    NothingIsBlank,
-)
-from history_curator.rules.reasoning import (
-    Family,
-    ItemsAreUnique,
-    ReasoningMode,
-    ReasoningStaysBound,
-    strip_reasoning,
-)
-from history_curator.rules.roles import (
-    AnswersAreWhole,
-    LaterSystem,
-    OneSystemEntryLeads,
-    RequestEndsOnUserOrTool,
-    RolesAlternate,
-    SomeUserSpeaks,
-    UserSpeaksFirst,
-    build_bridge,
-)
-from history_curator.rules.tools import (
-    BEDROCK_ID,
-    GEMINI_NAME,
-    LONG_NAME,
-    MISTRAL_ID,
-    PLAIN_NAME,
-    ArgumentsAreObjects,
-    CallIdsAreUnique,
-    ResultsFollowTheirCalls,
-    ServerToolsStayWhole,
-    ToolNamesAreAccepted,
-)
 from history_curator.tokens.models import takes_later_system
+
+IsValid = Callable[[ConversationEntry], bool]
+
+_PLAIN_NEIGHBOURS = {
+    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (ASSISTANT, USER),
+}  # fmt: skip
+"""Who may follow whom under every profile, where no tool is called."""
 
 
 class ProviderProfile:
@@ -84,17 +55,12 @@ class ProviderProfile:
     def __init__(self, name: str, rules: Sequence[Rule]) -> None:
         self.name = name
         self.rules = tuple(rules)
-        self._joints = [rule for rule in rules if type(rule) is RolesAlternate]
+        self._joints = [rule for rule in rules if type(rule) is roles.RolesAlternate]
         self.merges = bool(self._joints)
-        self._neighbours = {*PLAIN_NEIGHBOURS, (USER, USER), (TOOL, USER)}
-        for rule in self._joints:
-            self._neighbours -= {(USER, USER)} if rule.users else set()
-            self._neighbours -= {(TOOL, USER)} if rule.bridges else set()
-        self.hoists = any(
-            isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist" for rule in rules
-        )
-        self._bound = next((rule for rule in rules if isinstance(rule, ReasoningStaysBound)), None)
-        self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
+        systems = [rule for rule in rules if isinstance(rule, roles.OneSystemEntryLeads)]
+        self.hoists = any(rule.later == "hoist" for rule in systems)
+        bound = [rule for rule in rules if isinstance(rule, reasoning.ReasoningStaysBound)]
+        self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
         self.strips = self.reasoning == "strip"
         # Rules of one's own may object to what is plain.
         self._is_known = all(type(rule) in _DEFAULTS for rule in rules)
@@ -116,16 +82,22 @@ class ProviderProfile:
             return True
         return not any(check(entry) for check in self._entry_checks)
 
-    def is_plain(
-        self,
-        entries: Entries,
-        tail: Tail = "request",
-        *,
-        is_valid: Callable[[ConversationEntry], bool] | None = None,
-    ) -> bool:
-        """Return whether a view is in order for a reason that is cheap to see."""
-        is_valid = is_valid or self.is_entry_valid
-        return self._is_known and is_plain_view(entries, tail, is_valid, self._neighbours)
+    def is_plain(self, entries: Entries, tail: Tail, is_valid: IsValid) -> bool:
+        """Return whether a view is in order for reasons that are cheap to see.
+
+        User and assistant speak in turn and call no tools. Other views may be in order as well.
+        """
+        before = None
+        for entry in entries if self._is_known else ():
+            role, text = entry.role, entry.content
+            if (before, role) not in _PLAIN_NEIGHBOURS or not text or text.isspace():
+                return False
+            if entry.parts or entry.tool_calls or entry.metadata or not is_valid(entry):
+                return False
+            if role is ASSISTANT and _may_be_item(entry.root.source):
+                return False
+            before = role
+        return before is USER or (before is ASSISTANT and tail == "history")
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
@@ -139,7 +111,7 @@ class ProviderProfile:
         tail: Tail = "request",
         *,
         edited: bool = False,
-        is_valid: Callable[[ConversationEntry], bool] | None = None,
+        is_valid: IsValid | None = None,
     ) -> list[ConversationEntry]:
         """Return entries this provider takes; the very list when it takes them as they are.
 
@@ -151,22 +123,27 @@ class ProviderProfile:
         """
         given = entries if isinstance(entries, list) else list(entries)
         is_valid = is_valid or self.is_entry_valid
-        repaired = given
-        if not self.is_plain(given, tail, is_valid=is_valid):
-            current = repair_entries(self._select_rules(tail), given, is_valid)
-            repaired = current if isinstance(current, list) else list(current)
-        if edited or repaired is not given:
-            since = 0 if edited else _find_first_change(given, repaired)
-            return self.settle_reasoning(repaired, since)
-        return repaired
+        repaired: Entries = given
+        if not self.is_plain(given, tail, is_valid):
+            repaired = repair_entries(self._select_rules(tail), given, is_valid)
+        if not edited and repaired is given:
+            return given
+        since = 0 if edited else _find_first_change(given, repaired)
+        return self.settle_reasoning(list(repaired), since)
 
     def settle_reasoning(
         self, entries: list[ConversationEntry], since: int = 0
     ) -> list[ConversationEntry]:
-        """Strip reasoning behind an edit at or before `since`, where the profile does so."""
-        if self._bound is None or not any(entry.reasoning for entry in entries):
+        """Strip reasoning behind an edit at or before `since`, where the profile does so.
+
+        Reasoning of the turn whose tool loop is running always stays: providers ask for it.
+        """
+        if not self.strips or not any(entry.reasoning for entry in entries):
             return entries
-        return self._bound.answer_edit(entries, since)
+        out = list(entries)
+        for index in range(since, reasoning.find_running_turn(entries)):
+            out[index] = reasoning.strip_reasoning(out[index])
+        return out
 
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
@@ -174,15 +151,33 @@ class ProviderProfile:
         """Return a unit as it is shown after an edited prefix; the very tuple when that is the same."""
         if not self.strips or not any(entry.reasoning for entry in entries):
             return entries
-        return tuple(map(strip_reasoning, entries))
+        return tuple(map(reasoning.strip_reasoning, entries))
 
     def bridge(self, last: ConversationEntry, entry: ConversationEntry) -> ConversationEntry | None:
         """Return the entry that has to stand between two neighbours, if one has to."""
         needed = any(rule.needs_bridge(last, entry) for rule in self._joints)
-        return build_bridge() if needed else None
+        return roles.build_bridge() if needed else None
 
     def _select_rules(self, tail: Tail) -> list[Rule]:
         return [rule for rule in self.rules if tail == "request" or not rule.requests_only]
+
+
+def is_plain_text(entry: ConversationEntry) -> bool:
+    """Return whether an entry is a text and nothing else, which every provider takes by itself."""
+    text, source = entry.content, entry.source
+    if not text or text.isspace() or entry.role is TOOL or entry.metadata:
+        return False
+    if (isinstance(source, Mapping) and "tool_calls" in source) or not text.isascii():
+        return False
+    rare = entry.parts, entry.tool_calls, entry.reasoning, entry.repairs, entry.role_name
+    return entry.name is None and rare == (None, None, None, None, None)
+
+
+def _may_be_item(source: Any) -> bool:
+    """Return whether an answer may be an item of OpenAI Responses, which has an id."""
+    if source.__class__ is dict:
+        return "type" in source
+    return isinstance(source, (Mapping, MessageGroup))
 
 
 def _find_first_change(before: Entries, after: Entries) -> int:
@@ -200,24 +195,24 @@ def _sent_fields(entry: ConversationEntry) -> tuple[Any, ...]:
 
 
 _DEFAULTS: dict[type[Rule], Rule | None] = {
-    MessagesAreWellFormed: MessagesAreWellFormed(developer=False),
-    OneSystemEntryLeads: None,
-    ServerToolsStayWhole: ServerToolsStayWhole(),
-    ItemsAreUnique: None,
-    NothingIsBlank: NothingIsBlank(),
-    ResultsFollowTheirCalls: ResultsFollowTheirCalls(),
-    CallIdsAreUnique: CallIdsAreUnique(),
-    ArgumentsAreObjects: ArgumentsAreObjects(),
-    ToolNamesAreAccepted: ToolNamesAreAccepted(PLAIN_NAME),
-    ImagesFit: None,
-    DocumentNamesAreAccepted: None,
-    CacheMarksFit: CacheMarksFit(),
-    ReasoningStaysBound: None,
-    AnswersAreWhole: None,
-    RolesAlternate: None,
-    UserSpeaksFirst: UserSpeaksFirst(),
-    SomeUserSpeaks: SomeUserSpeaks(),
-    RequestEndsOnUserOrTool: RequestEndsOnUserOrTool(),
+    content.MessagesAreWellFormed: content.MessagesAreWellFormed(developer=False),
+    roles.OneSystemEntryLeads: None,
+    tools.ServerToolsStayWhole: tools.ServerToolsStayWhole(),
+    reasoning.ItemsAreUnique: None,
+    content.NothingIsBlank: content.NothingIsBlank(),
+    tools.ResultsFollowTheirCalls: tools.ResultsFollowTheirCalls(),
+    tools.CallIdsAreUnique: tools.CallIdsAreUnique(),
+    tools.ArgumentsAreObjects: tools.ArgumentsAreObjects(),
+    tools.ToolNamesAreAccepted: tools.ToolNamesAreAccepted(tools.PLAIN_NAME),
+    content.ImagesFit: None,
+    content.DocumentNamesAreAccepted: None,
+    content.CacheMarksFit: content.CacheMarksFit(),
+    reasoning.ReasoningStaysBound: None,
+    roles.AnswersAreWhole: None,
+    roles.RolesAlternate: None,
+    roles.UserSpeaksFirst: roles.UserSpeaksFirst(),
+    roles.SomeUserSpeaks: roles.SomeUserSpeaks(),
+    roles.RequestEndsOnUserOrTool: roles.RequestEndsOnUserOrTool(),
 }
 """Rules that hold where a provider has no other of the class; None where it then has none.
 
@@ -225,71 +220,71 @@ Their order is the order of repair, so every class has a line: one without would
 One round of repairs is enough in this order: fields, then structure, then both ends.
 """
 
-_any_size = partial(ImagesFit, max_side=1 << 30)
-_claude_images = partial(ImagesFit, 100, 8000, crowd=20, crowded_side=2000, in_errors=False)
+_any_size = partial(content.ImagesFit, max_side=1 << 30)
+_claude_images = partial(content.ImagesFit, 100, 8000, crowd=20, crowded_side=2000, in_errors=False)
 _OPENAI: tuple[Rule, ...] = (
-    MessagesAreWellFormed(),
-    ResultsFollowTheirCalls(ordered=False),
-    CallIdsAreUnique(r".{1,40}", scope="message"),
-    ArgumentsAreObjects(texts=False),
-    ToolNamesAreAccepted(PLAIN_NAME, authors=True),
+    content.MessagesAreWellFormed(),
+    tools.ResultsFollowTheirCalls(ordered=False),
+    tools.CallIdsAreUnique(r".{1,40}", scope="message"),
+    tools.ArgumentsAreObjects(texts=False),
+    tools.ToolNamesAreAccepted(tools.PLAIN_NAME, authors=True),
     _any_size(500, wired=True),
-    AnswersAreWhole(),
+    roles.AnswersAreWhole(users=False, bridges=False),
 )
 _ANTHROPIC: tuple[Rule, ...] = (
-    ResultsFollowTheirCalls(ordered=False),
-    CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
-    ToolNamesAreAccepted(LONG_NAME),
+    tools.ResultsFollowTheirCalls(ordered=False),
+    tools.CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
+    tools.ToolNamesAreAccepted(tools.LONG_NAME),
     _claude_images(roles=(USER, TOOL)),
 )
 _RULES: dict[str, tuple[Rule, ...]] = {
     "core": (
-        MessagesAreWellFormed(),
-        ItemsAreUnique(),
-        ToolNamesAreAccepted(authors=True),
+        content.MessagesAreWellFormed(),
+        reasoning.ItemsAreUnique(),
+        tools.ToolNamesAreAccepted(authors=True),
         _claude_images(wired=True),
-        DocumentNamesAreAccepted(),
-        AnswersAreWhole(),
+        content.DocumentNamesAreAccepted(),
+        roles.AnswersAreWhole(users=False, bridges=False),
     ),
     "portable": (
-        NothingIsBlank(flat_results=True),
-        ToolNamesAreAccepted(authors=True),
-        ImagesFit(in_errors=False),
-        DocumentNamesAreAccepted(),
-        RolesAlternate(),
+        content.NothingIsBlank(flat_results=True),
+        tools.ToolNamesAreAccepted(authors=True),
+        content.ImagesFit(in_errors=False),
+        content.DocumentNamesAreAccepted(),
+        roles.RolesAlternate(),
     ),
     "openai": _OPENAI,
     "openai-responses": (
         *_OPENAI,
-        ItemsAreUnique(),
-        CallIdsAreUnique(r".{1,64}"),
+        reasoning.ItemsAreUnique(),
+        tools.CallIdsAreUnique(r".{1,64}"),
         _any_size(500, roles=(USER, TOOL)),
     ),
     "anthropic": _ANTHROPIC,
     "gemini": (
-        CallIdsAreUnique(r".+", scope="message"),
-        ToolNamesAreAccepted(GEMINI_NAME),
+        tools.CallIdsAreUnique(r".+", scope="message"),
+        tools.ToolNamesAreAccepted(tools.GEMINI_NAME),
         _any_size(3000, roles=(USER, TOOL, ASSISTANT)),
-        RolesAlternate(users=False, bridges=False),
+        roles.RolesAlternate(users=False, bridges=False),
     ),
     "bedrock": (
         *_ANTHROPIC,
-        CallIdsAreUnique(BEDROCK_ID),
-        ToolNamesAreAccepted(PLAIN_NAME),
-        ImagesFit(20, 8000, roles=(USER, TOOL)),
-        DocumentNamesAreAccepted(),
-        RolesAlternate(),
+        tools.CallIdsAreUnique(tools.BEDROCK_ID),
+        tools.ToolNamesAreAccepted(tools.PLAIN_NAME),
+        content.ImagesFit(20, 8000, roles=(USER, TOOL)),
+        content.DocumentNamesAreAccepted(),
+        roles.RolesAlternate(),
     ),
     "mistral": (
-        MessagesAreWellFormed(text_with_calls=False, developer=False),
-        CallIdsAreUnique(MISTRAL_ID, scope="message", length=9, bare=True),
+        content.MessagesAreWellFormed(text_with_calls=False, developer=False),
+        tools.CallIdsAreUnique(tools.MISTRAL_ID, scope="message", length=9, bare=True),
         _any_size(8),
-        RolesAlternate(users=False, assistants=False),
+        roles.RolesAlternate(users=False, assistants=False),
     ),
 }
 """The rules a provider has of its own; of two rules of a class the later one holds."""
 
-_FAMILIES: dict[str, Family] = {
+_FAMILIES: dict[str, reasoning.Family] = {
     "openai": "openai",
     "openai-responses": "openai",
     "anthropic": "anthropic",
@@ -306,8 +301,8 @@ PROVIDERS: tuple[str, ...] = tuple(_RULES)
 def get_profile(
     provider: str | ProviderProfile = "core",
     *,
-    reasoning: ReasoningMode | None = None,
-    later_system: LaterSystem | None = None,
+    reasoning: reasoning.ReasoningMode | None = None,
+    later_system: roles.LaterSystem | None = None,
     model: str | None = None,
 ) -> ProviderProfile:
     """Return a profile by name; a profile of your own comes back as it is.
@@ -347,13 +342,19 @@ def get_profile(
 
 @lru_cache(maxsize=256)
 def _build_profile(
-    name: str, mode: ReasoningMode, later: LaterSystem, model: str | None
+    name: str, mode: reasoning.ReasoningMode, later: roles.LaterSystem, model: str | None
 ) -> ProviderProfile:
     family = _FAMILIES.get(name)
     rules = {**_DEFAULTS, **{type(rule): rule for rule in _RULES[name]}}
-    rules[ReasoningStaysBound] = ReasoningStaysBound(mode, family=family, model=model)
+    rules[reasoning.ReasoningStaysBound] = reasoning.ReasoningStaysBound(
+        mode, family=family, model=model
+    )
     if family == "openai":
-        rules[UserSpeaksFirst] = None  # OpenAI takes system messages anywhere, and anybody first
+        rules[roles.UserSpeaksFirst] = (
+            None  # OpenAI takes system messages anywhere, and anybody first
+        )
     else:
-        rules[OneSystemEntryLeads] = OneSystemEntryLeads(later, run=family == "anthropic")
+        rules[roles.OneSystemEntryLeads] = roles.OneSystemEntryLeads(
+            later, run=family == "anthropic"
+        )
     return ProviderProfile(name, [rule for rule in rules.values() if rule is not None])

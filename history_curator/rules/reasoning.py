@@ -93,16 +93,6 @@ class ReasoningStaysBound(Rule):
             out[index or 0] = copy_repaired(out[index or 0], reason, tool_calls=(first, *rest))
         return out
 
-    def answer_edit(self, entries: Entries, since: int = 0) -> list[ConversationEntry]:
-        """Strip reasoning behind an edit at or before `since`, where the mode says so.
-
-        Reasoning of the turn whose tool loop is running always stays: providers ask for it.
-        """
-        out = list(entries)
-        for index in range(since, find_running_turn(entries)) if self.mode == "strip" else ():
-            out[index] = strip_reasoning(entries[index])
-        return out
-
     def _is_accepted(self, block: Reasoning, entry: ConversationEntry) -> bool:
         author = find_author(block)
         is_signed = block.encrypted or bool(block.signature)

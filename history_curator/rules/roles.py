@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
-from history_curator.entries import ContentPart, ConversationEntry
+from history_curator.entries import FILLERS, ContentPart, ConversationEntry
 from history_curator.formats import wire_of
 from history_curator.formats.base import as_mapping
 from history_curator.rules.base import (
@@ -25,9 +26,7 @@ from history_curator.rules.tools import awaits_provider
 
 LaterSystem = Literal["hoist", "demote", "stay"]
 
-_CONTINUE = "Please continue."
-_OPENING = "[Start of the conversation.]"
-_OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
+_CONTINUE, _OPENING, _OPENING_AFTER_A_CUT = FILLERS
 
 
 class SomeUserSpeaks(Rule):
@@ -39,15 +38,15 @@ class SomeUserSpeaks(Rule):
     code = "P1"
     requests_only = True
 
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        asked = [_invent_user(_CONTINUE, message) for _, message in self.check_view(entries)]
+        return [*entries, *asked]
+
     def check_view(self, entries: Entries) -> list[Finding]:
         for entry in reversed(entries):
             if entry.role is USER and (not is_blank(entry.content) or entry.has_media):
                 return []
         return [(None, "no user message says anything")]
-
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        asked = _invent_user(_CONTINUE, "no user message was left to answer")
-        return [*entries, asked] if self.check_view(entries) else list(entries)
 
 
 @dataclass(frozen=True)
@@ -151,11 +150,12 @@ class UserSpeaksFirst(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
-        for index, _ in self.check_view(entries):
+        for index, message in self.check_view(entries):
             place = index or 0
-            earlier = entries[place].root.sequence - sum(_count_merged(e) for e in entries[:place])
-            text = _OPENING if earlier <= 0 else _OPENING_AFTER_A_CUT
-            out.insert(place, _invent_user(text, "the first message has to be the user's"))
+            system = [1 + len((each.metadata or {}).get("merged", ())) for each in entries[:place]]
+            is_cut = entries[place].root.sequence > sum(system)
+            text = _OPENING_AFTER_A_CUT if is_cut else _OPENING
+            out.insert(place, _invent_user(text, message))
         return out
 
 
@@ -166,12 +166,7 @@ def _is_compacted(entry: ConversationEntry) -> bool:
     )
 
 
-def _count_merged(entry: ConversationEntry) -> int:
-    """Return of how many messages an entry was made."""
-    return 1 + len((entry.metadata or {}).get("merged", ()))
-
-
-class RequestEndsOnUserOrTool(Rule):
+class RequestEndsOnUserOrTool(SomeUserSpeaks):
     """A request ends on a user entry or a tool result.
 
     Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant, unless
@@ -181,16 +176,11 @@ class RequestEndsOnUserOrTool(Rule):
     """
 
     code = "P4"
-    requests_only = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         if entries and entries[-1].role is ASSISTANT and not awaits_provider(entries[-1]):
             return [(len(entries) - 1, "the request ends on the assistant")]
         return []
-
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        asked = _invent_user(_CONTINUE, "a request has to end on user or tool")
-        return [*entries, asked] if self.check_view(entries) else list(entries)
 
 
 @dataclass(frozen=True)
@@ -210,14 +200,11 @@ class RolesAlternate(Rule):
 
     def check_view(self, entries: Entries) -> list[Finding]:
         found: list[Finding] = []
-        before = None
-        for index, entry in enumerate(entries):
-            role = entry.role
-            if role is before and self.belongs_together(entries[index - 1], entry):
-                found.append((index, f"two {role.value} messages in a row"))
-            elif before is TOOL and role is USER and self.needs_bridge(entries[index - 1], entry):
+        for index, (last, entry) in enumerate(pairwise(entries), 1):
+            if last.role is entry.role and self.belongs_together(last, entry):
+                found.append((index, f"two {entry.role.value} messages in a row"))
+            elif last.role is TOOL and self.needs_bridge(last, entry):
                 found.append((index, "a user message right after a tool result"))
-            before = role
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -262,15 +249,10 @@ class AnswersAreWhole(RolesAlternate):
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         return super().repair(entries) if self.check_view(entries) else list(entries)
 
-    def needs_bridge(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
-        """Return that none is needed."""
-        return False
-
     def belongs_together(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
         """Return whether two answers, one of which has items with a type, stand side by side."""
-        if entry.role is not ASSISTANT or last.role is not ASSISTANT or last.tool_calls:
-            return False
-        return not (last.barrier or entry.barrier) and (_is_typed(last) or _is_typed(entry))
+        is_run = super().belongs_together(last, entry) and not (last.barrier or entry.barrier)
+        return is_run and (_is_typed(last) or _is_typed(entry))
 
 
 def _is_typed(entry: ConversationEntry) -> bool:
@@ -287,13 +269,11 @@ def _join_entries(run: Sequence[ConversationEntry], reason: str) -> Conversation
     if len(run) == 1:
         return run[0]
     base = next((entry for entry in run if entry.tool_calls), run[0])
-    parts: tuple[ContentPart, ...] | None = None
     content = "\n\n".join(entry.content for entry in run if entry.content) or None
+    parts: tuple[ContentPart, ...] | None = None
     if any(entry.parts for entry in run):
-        texts = [(ContentPart("text", entry.content),) if entry.content else () for entry in run]
-        parts = tuple(
-            part for entry, text in zip(run, texts, strict=True) for part in entry.parts or text
-        )
+        given = [entry.parts or (ContentPart("text", entry.content),) for entry in run]
+        parts = tuple(part for each in given for part in each if part.kind != "text" or part.text)
         content = join_part_texts(parts)
     merged = [entry.root for entry in run if entry is not base]
     merged += [root for entry in run for root in (entry.metadata or {}).get("merged", ())]

@@ -11,7 +11,13 @@ from itertools import count
 from typing import Any, Literal
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
-from history_curator.formats import has_call_ids, has_object_arguments, parse_object, wire_of
+from history_curator.formats import (
+    has_call_ids,
+    has_object_arguments,
+    is_answered_in_kind,
+    parse_object,
+    wire_of,
+)
 from history_curator.formats.base import as_mapping, as_text
 from history_curator.rules.base import (
     ASSISTANT,
@@ -21,7 +27,6 @@ from history_curator.rules.base import (
     Finding,
     Rule,
     copy_repaired,
-    fits_call,
     join_part_texts,
 )
 from history_curator.units import Pairing, flatten
@@ -69,7 +74,7 @@ class ResultsFollowTheirCalls(Rule):
                     index += 1
                 results = entries[start:index]
                 if len(calls) != len(results) or not all(
-                    result.tool_call_id == call.id and fits_call(call, result)
+                    result.tool_call_id == call.id and _fits_call(call, result)
                     for call, result in zip(calls, results, strict=True)
                 ):
                     found += self._compare(calls, results, start)
@@ -88,7 +93,7 @@ class ResultsFollowTheirCalls(Rule):
                 found.append((index, f"the result of {name!r} answers no open call before it"))
                 continue
             waiting.remove(call)
-            if not fits_call(call, result):
+            if not _fits_call(call, result):
                 found.append((index, f"the result of {name!r} is in another format than its call"))
         message = "the call {!r} has no result right after it"
         found += [(start - 1, message.format(call.id)) for call in waiting]
@@ -100,15 +105,18 @@ class ResultsFollowTheirCalls(Rule):
         if not self.check_view(entries):
             return list(entries)
         pairing = Pairing(entries)
-        changed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:
-            for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
-                if result is None or (result.tool_call_id == call.id and fits_call(call, result)):
-                    continue
-                reason = "the result did not name its call, or was in another format"
-                changed[id(result)] = copy_repaired(result, reason, tool_call_id=call.id)
-        paired = flatten(pairing.units, pairing.system)
-        return [changed.get(id(entry), entry) for entry in paired]
+            for place, call in enumerate(unit.head.tool_calls or ()):
+                result = unit.results[place]
+                if result and not (result.tool_call_id == call.id and _fits_call(call, result)):
+                    reason = "the result did not name its call, or was in another format"
+                    unit.results[place] = copy_repaired(result, reason, tool_call_id=call.id)
+        return flatten(pairing.units, pairing.system)
+
+
+def _fits_call(call: ToolCall, result: ConversationEntry) -> bool:
+    """Return whether a result is written in the format of its call."""
+    return (call.extra is None and result.span is None) or is_answered_in_kind(call, result)
 
 
 class ServerToolsStayWhole(Rule):
@@ -155,10 +163,11 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str]]:
             waiting = {}
         if entry.role is not ASSISTANT:
             continue
-        callers = [_caller_of(call.extra) for call in entry.tool_calls or () if call.extra]
+        extras = [call.extra for call in entry.tool_calls or () if call.extra]
+        callers = [_caller_of(extra.get("anthropic")) for extra in extras]
         for part, is_use, name in _iterate_server_blocks(entry) if entry.parts else ():
             if is_use:
-                callers.append(_caller_of({"anthropic": part.raw}))
+                callers.append(_caller_of(part.raw))
                 known.add(name)
                 waiting[name] = index
             elif waiting.pop(name, None) is None:
@@ -175,7 +184,7 @@ def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPa
     """Yield each block of a server tool, whether it is a use, and its id."""
     for part in entry.parts or ():
         raw = part.raw
-        if part.kind != "other" or not isinstance(raw, (dict, Mapping)):
+        if part.kind != "other" or not isinstance(raw, Mapping):
             continue
         kind = str(raw.get("type"))
         if kind in _SERVER_USES:
@@ -184,10 +193,9 @@ def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPa
             yield part, False, str(raw.get("tool_use_id") or raw.get("tool_call_id"))
 
 
-def _caller_of(extra: Mapping[str, Any]) -> str:
+def _caller_of(block: Any) -> str:
     """Return the id of the program that made a call; an empty text for a direct call."""
-    caller = as_mapping(as_mapping(extra.get("anthropic")).get("caller"))
-    return as_text(caller.get("tool_id")) or ""
+    return as_text(as_mapping(as_mapping(block).get("caller")).get("tool_id")) or ""
 
 
 def _without_block(entry: ConversationEntry, lone: str) -> ConversationEntry:
@@ -195,26 +203,20 @@ def _without_block(entry: ConversationEntry, lone: str) -> ConversationEntry:
     dropped = {
         id(part)
         for part, _, name in _iterate_server_blocks(entry)
-        if lone in (name, _caller_of({"anthropic": part.raw}))
+        if lone in (name, _caller_of(part.raw))
     }
-    parts = entry.parts and tuple(part for part in entry.parts if id(part) not in dropped)
-    calls = tuple(
-        replace(call, extra={**call.extra, "anthropic": _without_caller(call.extra["anthropic"])})
-        if call.extra and _caller_of(call.extra) == lone
-        else call
-        for call in entry.tool_calls or ()
-    )
+    parts = tuple(part for part in entry.parts or () if id(part) not in dropped)
+    calls = list(entry.tool_calls or ())
+    for place, call in enumerate(calls):
+        block = as_mapping((call.extra or {}).get("anthropic"))
+        if _caller_of(block) == lone:
+            direct = {key: block[key] for key in block if key != "caller"}
+            calls[place] = replace(call, extra={**(call.extra or {}), "anthropic": direct})
+    reason = "a tool of the provider and its result were apart"
+    content = join_part_texts(parts) if dropped else entry.content
     return copy_repaired(
-        entry,
-        "a tool of the provider and its result were apart",
-        parts=parts,
-        content=join_part_texts(parts) if parts and dropped else entry.content,
-        tool_calls=calls or None,
+        entry, reason, parts=parts or None, content=content, tool_calls=tuple(calls) or None
     )
-
-
-def _without_caller(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: block[key] for key in block if key != "caller"}
 
 
 @dataclass(frozen=True)
@@ -252,21 +254,19 @@ class CallIdsAreUnique(Rule):
         for index, entry in enumerate(entries):
             if entry.tool_calls and self.scope == "message":
                 seen = set()
-            for call in entry.tool_calls or ():
-                if has_call_ids(call):
-                    if call.id in seen:
-                        found.append((index, f"the call id {call.id!r} is used again"))
-                    seen.add(call.id)
+            for call in filter(has_call_ids, entry.tool_calls or ()):
+                if call.id in seen:
+                    found.append((index, f"the call id {call.id!r} is used again"))
+                seen.add(call.id)
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Rename on both sides. Expects results right behind their calls."""
-        out: list[ConversationEntry] = []
+        out = list(entries)
         seen: set[str] = set()
         times: Counter[str] = Counter()
         renamed: list[tuple[str, str]] = []  # the old and the new id of each call before
-        for entry in entries:
-            changed = entry
+        for index, entry in enumerate(entries):
             if calls := entry.tool_calls:
                 if self.scope == "message":
                     seen, times = set(), Counter()
@@ -274,33 +274,30 @@ class CallIdsAreUnique(Rule):
                 renamed = [(call.id, one.id) for call, one in zip(calls, new, strict=True)]
                 if new != calls:
                     reason = "a call id was used before or is not one the provider takes"
-                    changed = copy_repaired(entry, reason, tool_calls=new)
+                    out[index] = copy_repaired(entry, reason, tool_calls=new)
             elif entry.role is TOOL:
                 pair = next((pair for pair in renamed if pair[0] == entry.tool_call_id), None)
                 if pair is not None:
                     renamed.remove(pair)
                     if pair[0] != pair[1]:
                         reason = "renamed with its call"
-                        changed = copy_repaired(entry, reason, tool_call_id=pair[1])
-            out.append(changed)
+                        out[index] = copy_repaired(entry, reason, tool_call_id=pair[1])
         return out
 
     def _rename(self, call: ToolCall, times: Counter[str], seen: set[str]) -> ToolCall:
-        times[call.id] += 1
+        old = new = call.id
+        times[old] += 1
         if not has_call_ids(call):
             return call
-        if call.id in seen or not re.fullmatch(self.pattern, call.id):
-            call = replace(call, id=self._hash_id(call.id, times[call.id], seen))
-        seen.add(call.id)
-        return call
-
-    def _hash_id(self, old: str, times: int, seen: set[str]) -> str:
-        for salt in count():
-            digest = sha256(f"{old}\0{times}\0{salt}".encode("utf-8", "surrogatepass")).hexdigest()
-            new = f"{'' if self.bare else 'call_'}{digest}"[: self.length]
-            if new not in seen:
-                break
-        return new
+        if old in seen or not re.fullmatch(self.pattern, old):
+            for salt in count():
+                text = f"{old}\0{times[old]}\0{salt}".encode("utf-8", "surrogatepass")
+                prefix = "" if self.bare else "call_"
+                new = f"{prefix}{sha256(text).hexdigest()}"[: self.length]
+                if new not in seen:
+                    break
+        seen.add(new)
+        return call if new == old else replace(call, id=new)
 
 
 @dataclass(frozen=True)
@@ -318,11 +315,8 @@ class ArgumentsAreObjects(Rule):
     texts: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
-        return [
-            f"the arguments of {call.name!r} are not a JSON object"
-            for call in entry.tool_calls or ()
-            if not self._accepts(call)
-        ]
+        refused = [call for call in entry.tool_calls or () if not self._accepts(call)]
+        return [f"the arguments of {call.name!r} are not a JSON object" for call in refused]
 
     def _accepts(self, call: ToolCall) -> bool:
         if call.arguments == "{}" or not (self.texts or has_object_arguments(call)):
@@ -330,12 +324,10 @@ class ArgumentsAreObjects(Rule):
         return parse_object(call.arguments) is not None
 
     def mend(self, entry: ConversationEntry) -> ConversationEntry:
-        calls = tuple(
-            call if self._accepts(call) else replace(call, arguments="{}")
-            for call in entry.tool_calls or ()
-        )
+        given = entry.tool_calls or ()
+        calls = [call if self._accepts(call) else replace(call, arguments="{}") for call in given]
         reason = "the arguments of a call were not a JSON object"
-        return copy_repaired(entry, reason, tool_calls=calls)
+        return copy_repaired(entry, reason, tool_calls=tuple(calls))
 
 
 @dataclass(frozen=True)
@@ -356,11 +348,8 @@ class ToolNamesAreAccepted(Rule):
         names = [call.name for call in entry.tool_calls or ()]
         if entry.tool_name is not None and entry.role is TOOL:
             names.append(entry.tool_name)
-        found = [
-            f"the tool name {name!r} does not match {self.pattern}"
-            for name in names
-            if not re.fullmatch(self.pattern, name)
-        ]
+        odd = [name for name in names if not re.fullmatch(self.pattern, name)]
+        found = [f"the tool name {name!r} does not match {self.pattern}" for name in odd]
         if self._is_odd_author(entry.name):
             found.append(f"the name {entry.name!r} is empty, long or has a space")
         return found
