@@ -11,7 +11,7 @@ from typing import Any
 
 from history_curator import ConversationEntry, MessageRole
 from history_curator.lab import LabConversation
-from history_curator.lab.policies import View, as_langchain, as_messages, message_counter
+from history_curator.lab.policies import View, as_messages, message_counter
 from history_curator.tokens import TokenCounter
 
 SUMMARY = "The summary that a model would write stands here. " * 40
@@ -29,7 +29,7 @@ class LlamaIndexMemory:
         from llama_index.core.memory import Memory
 
         logging.getLogger("llama_index").setLevel(logging.ERROR)
-        messages = as_messages(conversation, "llama_index", "llama-index-core")
+        messages = as_messages(conversation, "llama_index")
         for index, message in enumerate(messages):
             message.additional_kwargs["entry"] = index
         count = lru_cache(maxsize=None)(lambda text: range(counter.count(text)))
@@ -61,7 +61,7 @@ class Summarization:
         from langchain.agents.middleware import SummarizationMiddleware
         from langchain_core.language_models import FakeListChatModel
 
-        messages = as_langchain(conversation)
+        messages = as_messages(conversation, "langchain_core")
         entries, own = conversation.entries, dict[str, ConversationEntry]()
         middleware = SummarizationMiddleware(
             FakeListChatModel(responses=[SUMMARY]),

@@ -21,7 +21,7 @@ from history_curator.entries import write_private
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation
 from history_curator.lab.files import collect_errors, find_files, read_rows
-from history_curator.lab.logs import find_log_reader, read_log, read_requests
+from history_curator.lab.logs import read_log
 from history_curator.lab.results import (
     Table,
     count_of,
@@ -30,6 +30,7 @@ from history_curator.lab.results import (
     show_progress,
     write_if_named,
 )
+from history_curator.lab.traces import read_requests
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
@@ -259,8 +260,8 @@ def read_logs(
     counted: set[str] = set()
     for _, file, rows in sorted(loaded, key=lambda each: each[:2]):
         with collect_errors(problems, file):
-            reader = find_log_reader(rows) or read_requests
-            found = [each for each in read_log(reader, rows, counted, file) if each.requests]
+            logged = read_log(rows, counted, file, default=read_requests) or ()
+            found = [each for each in logged if each.requests]
             problems += [] if found else [f"{file}: no request with usage in it"]
             sessions += found
     if not sessions:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
-from itertools import zip_longest
 from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConversionError, HistoryCuratorError
+from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.formats import parse_json, read_entries
 from history_curator.tokens import Usage, entry_time, parse_time
 
@@ -28,9 +27,9 @@ def import_extra(module: str, extra: str = "lab", package: str | None = None) ->
         raise ImportError(f"{name} is not installed. Fix: pip install {install}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoggedCall:
-    """One request and its answer, by whose ``id`` it is counted once.
+    """One request and its answer.
 
     ``position`` messages of the conversation stood before the answer; ``frame`` is the tools and
     the system prompt as text, where the log has them.
@@ -85,6 +84,8 @@ class LabConversation:
     def entries(self) -> list[ConversationEntry]:
         """The messages as entries; an error names the conversation, the message and the field."""
         with name_in_errors(self.id):
+            if not isinstance(self.tools, (list, tuple, type(None))):
+                raise ConversionError(f"tools are {a_type(self.tools)}.", fix="pass a list.")
             return read_entries(self.messages)
 
     @cached_property
@@ -104,8 +105,8 @@ class LabConversation:
         """When each entry was written, in seconds since 1970, where known."""
         if self.times is None:
             return tuple(map(entry_time, self.entries))
-        given = [time for time, _ in zip_longest(self.times, self.messages)]
-        return tuple(parse_time(given[home]) for home in self.homes)
+        given = dict(enumerate(self.times))
+        return tuple(parse_time(given.get(home)) for home in self.homes)
 
     @cached_property
     def index_of(self) -> dict[int, int]:
@@ -119,8 +120,6 @@ class LabConversation:
 
     def idle_seconds(self, previous_call: int, call: int) -> float | None:
         """Return the seconds between an answer and the request for a later one, where known."""
-        if call > len(self.entry_times) or previous_call >= call:
-            return None
         # The request went out when the last entry before its answer was there.
         answered, sent = self.entry_times[previous_call], self.entry_times[call - 1]
         return None if answered is None or sent is None else max(0.0, sent - answered)
@@ -154,10 +153,8 @@ def name_in_errors(name: str) -> Iterator[None]:
     try:
         yield
     except ConversionError as error:
-        problem = f"in {name}: {error.problem}"
-        raise ConversionError(
-            problem, index=error.index, field=error.field, fix=error.fix
-        ) from error
+        problem, index = f"in {name}: {error.problem}", error.index
+        raise ConversionError(problem, index=index, field=error.field, fix=error.fix) from error
     except HistoryCuratorError as error:
         raise HistoryCuratorError(f"{name}: {error}") from error
 

@@ -18,7 +18,7 @@ from history_curator.entries import write_private
 from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
 from history_curator.lab.conversations import LabConversation
-from history_curator.lab.logs import find_log_reader, read_log
+from history_curator.lab.logs import read_log
 
 MAX_BYTES = 2**31
 """A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
@@ -118,10 +118,8 @@ def find_files(sources: Iterable[str | Path]) -> list[str]:
         elif glob.has_magic(source) and not path.exists():
             inside = sorted(glob.glob(source, recursive=True))
         if not inside:
-            raise ConversionError(
-                f"{source} holds no file to read.",
-                fix=f"name files that end on {', '.join(_ENDINGS)}, gzipped or not.",
-            )
+            fix = f"name files that end on {', '.join(_ENDINGS)}, gzipped or not."
+            raise ConversionError(f"{source} holds no file to read.", fix=fix)
         found += inside
     return list(dict.fromkeys(found))
 
@@ -139,14 +137,16 @@ def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
     A broken line is an error, or passed over where there is a list of ``problems`` to put it on.
     """
     rows, layout = read_rows(path, problems)
-    if reader := find_log_reader(rows):
-        return _as_lines(read_log(reader, rows, set(), path))
-    if layout == "one" and isinstance(rows[0], Mapping) and not _is_message(rows[0]):
-        return ConversationFile([_read_holder(rows[0], path)], rows, "one")
+    logged = read_log(rows, set(), path)
+    if logged is not None:
+        return _as_lines(logged)
     if not rows or any(map(_is_message, rows)):
-        layout = "one" if layout == "list" else "messages"
+        layout = "messages" if layout == "lines" else "one"
         return ConversationFile([LabConversation(path, rows)], [rows], layout)
-    found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(rows)]
+    found = []
+    for number, row in enumerate(rows):
+        with collect_errors(problems, path):
+            found.append(_read_holder(row, path if layout == "one" else f"{path}#{number}"))
     return ConversationFile(found, rows, layout)
 
 
@@ -164,16 +164,12 @@ def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
     is_lines = path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
     if not problem and not (is_lines and "\n" not in text):
         return (root, "list") if isinstance(root, list) else ([root], "one")
-    values = {
-        number: _parse(line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
-    }
-    rows = [value for value, reason in values.values() if not reason]
-    broken = [f"line {number}: {reason}" for number, (_, reason) in values.items() if reason]
+    values = [(n, *_parse(line)) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    rows = [value for _, value, reason in values if not reason]
+    broken = [f"line {number}: {reason}" for number, _, reason in values if reason]
     if broken and (problems is None or not rows):
-        raise ConversionError(
-            f"{path}, {broken[0] if rows else problem}.",
-            fix="the file must be one JSON document, or one JSON object per line.",
-        )
+        fix = "the file must be one JSON document, or one JSON object per line."
+        raise ConversionError(f"{path}, {broken[0] if rows else problem}.", fix=fix)
     if broken and problems is not None:
         more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
         problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
@@ -196,14 +192,12 @@ def read_text(path: str) -> str:
             most = min(MAX_BYTES, max(2**26, 100 * len(raw)))
             raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
             if len(raw) > most:
-                raise ConversionError(
-                    f"{path} unpacks to more than {most:,} bytes.", fix="split it."
-                )
+                problem = f"{path} unpacks to more than {most:,} bytes."
+                raise ConversionError(problem, fix="split it.")
         return raw.decode("utf-8-sig")
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        raise ConversionError(
-            f"{path} is not UTF-8 text or gzip: {error}.", fix="save it as UTF-8."
-        ) from error
+        problem = f"{path} is not UTF-8 text or gzip: {error}."
+        raise ConversionError(problem, fix="save it as UTF-8, or pack it again.") from error
 
 
 def write_text(text: str, path: Path | None) -> None:
@@ -225,8 +219,7 @@ def _messages_key(item: Any) -> str | None:
 def _is_message(item: Any) -> bool:
     is_object = isinstance(item, Mapping) and not _messages_key(item)
     return is_object and (
-        any(key in item for key in ("role", "content", "parts"))
-        or item.get("type") in RESPONSE_ITEMS
+        bool({"role", "content", "parts"} & item.keys()) or item.get("type") in RESPONSE_ITEMS
     )
 
 
@@ -236,14 +229,11 @@ def _read_holder(item: Any, name: str) -> LabConversation:
         return LabConversation(name, list(item))
     key = _messages_key(item)
     if key is None:
-        raise ConversionError(
-            f"{name} is {a_type(item)} without messages.",
-            fix='each must be a list of messages, or an object with a "messages" list.',
-        )
+        fix = 'each must be a list of messages, or an object with a "messages" list.'
+        raise ConversionError(f"{name} is {a_type(item)} without messages.", fix=fix)
     system = _system_key(item, key)
     first = [{"role": "system", "content": item[system]}] if system else []
-    messages = [*first, *item[key]]
-    times = None if first else item.get("times")
+    times, messages = None if first else item.get("times"), [*first, *item[key]]
     return LabConversation(str(item.get("id", name)), messages, item.get("tools"), times)
 
 

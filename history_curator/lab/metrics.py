@@ -100,10 +100,7 @@ def price_sheets() -> Mapping[str, PriceSheet]:
 
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     """Return a sheet from its name, from a model's name, or as it is."""
-    if isinstance(pricing, PriceSheet):
-        return pricing
-    families = (sheet for family, sheet in _FAMILIES.items() if family in pricing.lower())
-    sheet = _SHEETS.get(pricing) or _SHEETS.get(next(families, ""))
+    sheet = pricing if isinstance(pricing, PriceSheet) else _find_sheet(pricing)
     if sheet is None:
         raise ConfigurationError(
             f"there is no price sheet named {pricing!r}. Fix: one of {', '.join(_SHEETS)}, "
@@ -112,16 +109,18 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     return sheet
 
 
+def _find_sheet(name: str) -> PriceSheet | None:
+    families = (sheet for family, sheet in _FAMILIES.items() if family in name.lower())
+    return _SHEETS.get(name) or _SHEETS.get(next(families, ""))
+
+
 @lru_cache(maxsize=256)
 def find_list_prices(model: str) -> tuple[PriceSheet, bool]:
     """Return the prices of a model, and whether they are list prices of genai-prices.
 
     For a model without them, a million plain input tokens cost 1, and answers nothing.
     """
-    try:
-        sheet = get_prices(model)
-    except ConfigurationError:
-        sheet = _SHEETS["none"]
+    sheet = _find_sheet(model) or _SHEETS["none"]
     try:
         from genai_prices import Usage, calc_price
 
@@ -129,18 +128,14 @@ def find_list_prices(model: str) -> tuple[PriceSheet, bool]:
         listed: Any = calc_price(Usage(input_tokens=1), name).model_price
     except (ImportError, LookupError):
         return sheet, False
-    prices = {
-        kind: float(getattr(price, "base", price))
-        for kind in ("input", "cache_read", "cache_write", "output")
-        if (price := getattr(listed, f"{kind}_mtok", None)) is not None
-    }
+    kinds = ("input", "cache_read", "cache_write", "output")
+    given = {kind: getattr(listed, f"{kind}_mtok", None) for kind in kinds}
+    prices = {kind: float(getattr(p, "base", p)) for kind, p in given.items() if p is not None}
     base = prices.get("input") or 1.0
-    read, write = (prices.get(f"cache_{kind}") for kind in ("read", "write"))
-    return replace(
-        sheet, input_per_million=base, output=prices.get("output", 0.0) / base,
-        read=sheet.read if read is None else read / base,
-        write=sheet.write if write is None else write / base,
-    ), True  # fmt: skip
+    read = prices.get("cache_read", sheet.read * base) / base
+    write = prices.get("cache_write", sheet.write * base) / base
+    output = prices.get("output", 0.0) / base
+    return replace(sheet, input_per_million=base, output=output, read=read, write=write), True
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +166,10 @@ def find_dependencies(record: LabConversation) -> dict[int, tuple[Dependency, ..
             holders[value] = (index, indexes)
             if indexes:
                 found.append(Dependency(index, "identifier", value, tuple(indexes)))
-        repeats = (
-            (each.name, tuple(i for i in results[_signature(each)] if i < index)) for each in calls
-        )
         found += [
-            Dependency(index, "repeat", name, earlier) for name, earlier in repeats if earlier
+            Dependency(index, "repeat", each.name, earlier)
+            for each in calls
+            if (earlier := tuple(i for i in results[_signature(each)] if i < index))
         ]
         if found:
             dependencies[index] = tuple(found)
@@ -209,31 +203,25 @@ def missing_dependencies(
     dependencies: Sequence[Dependency], sent: Sequence[ConversationEntry], record: LabConversation
 ) -> list[Dependency]:
     """Return the dependencies that a view does not show; one named in a note of its own is shown."""
-    if not dependencies:
-        return []
-    shown = shown_entries(sent, record)
-    notes = "\n".join(searchable_text(e) for e in sent if id(e.root) not in record.index_of)
+    shown = shown_entries(sent, record) if dependencies else {}
+    own = (entry for entry in sent if dependencies and id(entry.root) not in record.index_of)
+    notes = "\n".join(map(searchable_text, own))
+
+    def is_shown(needed: Dependency, source: int) -> bool:
+        entry, recorded = shown.get(source), record.entries[source]
+        if entry is None or entry.content == recorded.content:
+            return entry is not None
+        if needed.kind == "identifier":
+            return needed.value in searchable_text(entry)
+        # A shortened result counts while at least half of it is there.
+        return 2 * len(entry.content or "") >= len(recorded.content or "")
+
     return [
         each
         for each in dependencies
         if not (each.kind == "identifier" and each.value in notes)
-        and not any(_is_shown(each, index, shown, record) for index in each.sources)
+        and not any(is_shown(each, source) for source in each.sources)
     ]
-
-
-def _is_shown(
-    needed: Dependency,
-    source: int,
-    shown: Mapping[int, ConversationEntry],
-    record: LabConversation,
-) -> bool:
-    entry, recorded = shown.get(source), record.entries[source]
-    if entry is None or entry is recorded or entry.content == recorded.content:
-        return entry is not None
-    if needed.kind == "identifier":
-        return needed.value in searchable_text(entry)
-    # A shortened result counts while at least half of it is there.
-    return 2 * len(entry.content or "") >= len(recorded.content or "")
 
 
 def find_edits(record: LabConversation) -> dict[int, list[list[str]]]:

@@ -69,7 +69,7 @@ def _keep_newest(max_tokens: int, conversation: LabConversation, counter: TokenC
 
 def _trim_messages(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
-    messages = as_langchain(conversation)
+    messages = as_messages(conversation, "langchain_core")
     trim = import_extra("langchain_core.messages", package="langchain-core").trim_messages
     options = {
         "max_tokens": max_tokens, "token_counter": message_counter(messages, conversation, counter),
@@ -82,7 +82,7 @@ def _trim_messages(max_tokens: int, conversation: LabConversation, counter: Toke
 def _clear_tool_uses(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
     editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
-    messages = as_langchain(conversation)
+    messages = as_messages(conversation, "langchain_core")
     edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
     count = message_counter(messages, conversation, counter)
 
@@ -99,7 +99,7 @@ def _chat_memory_buffer(
 ) -> View:
     """LlamaIndex's ``ChatMemoryBuffer``."""
     memory = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
-    messages = as_messages(conversation, "llama_index", "llama-index-core")
+    messages = as_messages(conversation, "llama_index")
     sizes = [counter.count(f" {message.content}") for message in messages]
     count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
 
@@ -127,19 +127,14 @@ _NAMED: dict[str, Callable[[int, LabConversation, TokenCounter], View]] = {
 }
 
 
-def as_messages(conversation: LabConversation, framework: str, package: str) -> list[Any]:
-    """Return each entry as a message of a framework, by the framework's root module."""
-    import_extra(framework, package=package)
+def as_messages(conversation: LabConversation, framework: str) -> list[Any]:
+    """Return each entry as a message of the framework with this root module; ids are indexes."""
+    import_extra(framework, package={"llama_index": "llama-index-core"}.get(framework))
     plain = [replace(entry, source=None) for entry in conversation.entries]
     messages: list[Any] = adapters()[framework].load().FORMAT.write(plain)
-    return messages
-
-
-def as_langchain(conversation: LabConversation) -> list[Any]:
-    """Return each entry as a LangChain message whose id is its index."""
-    messages = as_messages(conversation, "langchain_core", "langchain-core")
     for index, message in enumerate(messages):
-        message.id = str(index)
+        if hasattr(message, "id"):
+            message.id = str(index)
     return messages
 
 
@@ -168,12 +163,12 @@ def message_counter(
     """Return an exact counter of message lists, priming included."""
     entries = zip(messages, conversation.entries, strict=True)
     sizes = {id(message): counter.count_entry(entry) for message, entry in entries}
-    return lambda batch: (
-        counter.priming
-        + sum(
-            sizes.get(id(message)) or 3 + counter.count(str(message.content)) for message in batch
-        )
-    )
+
+    def count(batch: Iterable[Any]) -> int:
+        known = (sizes.get(id(each)) or 3 + counter.count(str(each.content)) for each in batch)
+        return counter.priming + sum(known)
+
+    return count
 
 
 def policy_names() -> tuple[str, ...]:
@@ -209,7 +204,7 @@ def as_policies(
             chosen[name] = named_policy(each, max_tokens)
         elif hasattr(each, "start"):
             chosen[name] = each
-        elif isinstance(each, Curator) or callable(each):
+        elif callable(each) or isinstance(each, Curator):
             limit = getattr(each, "max_tokens", max_tokens)
             chosen[name] = Policy(partial(_curate, each), limit)
         else:

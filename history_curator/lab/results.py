@@ -94,9 +94,16 @@ def render_page(title: str, values: Mapping[str, Any]) -> str:
     return page
 
 
+def write_if_named(text: str, path: str | Path | None) -> str:
+    """Return a text, and write it where a path is given."""
+    if path is not None:
+        write_private(path, text + "\n")
+    return text
+
+
 @dataclass(slots=True)
 class PolicyResult:
-    """The sums of one policy over one conversation, or over all.
+    """The sums of one policy over one call, over one conversation, or over all.
 
     Attributes:
         views, failed: calls for which the policy gave a view, and those for which it did not.
@@ -111,7 +118,7 @@ class PolicyResult:
     conversation: str = ""
     max_tokens: int | None = None
     pricing: str = "none"
-    conversations: int = 1
+    conversations: int = 0
     calls: int = 0
     views: int = 0
     failed: int = 0
@@ -129,7 +136,7 @@ class PolicyResult:
     note: str = ""
 
     def add(self, other: PolicyResult) -> None:
-        """Add the sums of another conversation."""
+        """Add the sums of another call or conversation."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.peak = max(self.peak, other.peak)
@@ -173,8 +180,8 @@ class PolicyResult:
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-_SUMMED = ("calls", "views", "failed", "tokens_sent", "cached", "over_budget", "invalid", "needed",
-           "lost", "edits", "edits_seen", "seconds")  # fmt: skip
+_SUMMED = ("conversations", "calls", "views", "failed", "tokens_sent", "cached", "over_budget",
+           "invalid", "needed", "lost", "edits", "edits_seen", "seconds")  # fmt: skip
 COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
     "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
     "cached": ("sent tokens that repeat the request before", lambda p: percent(p.cached_share)),
@@ -301,9 +308,9 @@ class ReplayResults:
         """
         line = [self.policies[name] for name in self.frontier()]
         if not line:
-            notes = "; ".join(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)
+            notes = "; ".join(self.notes()[1:]) or "No message answers another one."
             raise ConfigurationError(
-                f"no policy made a single request. {notes or 'No message answers another one.'} "
+                f"no policy made a single request. {notes} "
                 "Fix: pass conversations that a model has answered, and policies that can run."
             )
         if not any(each.needed or each.edits for each in line):
@@ -325,13 +332,6 @@ class ReplayResults:
             return f"Use {self.recommend()}."
         except ConfigurationError as error:
             return str(error)
-
-
-def write_if_named(text: str, path: str | Path | None) -> str:
-    """Return a text, and write it where a path is given."""
-    if path is not None:
-        write_private(path, text + "\n")
-    return text
 
 
 def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:

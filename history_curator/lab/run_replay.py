@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,32 +32,24 @@ from history_curator.lab.metrics import (
 from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
-from history_curator.rules import Violation, get_profile
+from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One call under a policy: the view of the call ``before`` and the one ``sent``.
+    """One call under a policy: the view of the call ``before``, the one ``sent``, and its numbers.
 
-    ``repeated`` entries at its beginning, with ``cached`` of its ``tokens``, repeat the view before.
-    The answer (the entry at ``index``) ``needed`` earlier messages; what of that is not in view is
-    ``lost``. ``failure`` is the error that the policy raised instead of giving a view.
+    ``repeated`` entries at its beginning repeat the view before. The answer needed what is
+    ``lost``: it is not in the view. ``faults`` says why the request is over the budget or invalid.
     """
 
-    index: int
+    result: PolicyResult
     before: Sequence[ConversationEntry]
     sent: Sequence[ConversationEntry] = ()
     repeated: int = 0
-    tokens: int = 0
-    cached: int = 0
-    idle: float | None = None
-    seconds: float = 0.0
-    is_over: bool = False
-    violations: Sequence[Violation] = ()
-    needed: Sequence[Dependency] = ()
     lost: Sequence[Dependency] = ()
-    failure: Exception | None = None
+    faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,83 +62,74 @@ class Measurement:
     prices: tuple[PriceSheet, ...] = ()
     pricing: str = "none"
 
-    def run(self, conversation: LabConversation) -> list[PolicyResult]:
-        """Return one tally for each policy."""
-        for entry in conversation.entries:  # so that the time of no policy includes first counts
+    def run(self, record: LabConversation) -> list[PolicyResult]:
+        """Return the sums over a conversation's calls for each policy."""
+        for entry in record.entries:  # so that the time of no policy includes first counts
             self.counter.count_entry(entry)
-        dependencies = find_dependencies(conversation)
-        tallies = []
-        for name, policy in self.policies.items():
-            calls = self.replay_calls(conversation, policy, conversation.calls, dependencies)
-            tallies.append(self.add_up(name, conversation, policy, calls))
-        return tallies
+        dependencies = find_dependencies(record)
+        return [
+            self.add_up(name, record, self.replay_calls(name, record, record.calls, dependencies))
+            for name in self.policies
+        ]
 
     def replay_calls(
         self,
+        name: str,
         record: LabConversation,
-        policy: Policy,
         calls: Iterable[int],
         dependencies: Mapping[int, Sequence[Dependency]],
     ) -> Iterator[ReplayedCall]:
         """Make these calls again under a policy, one after the other; no request is sent."""
         counter, profile = self.counter, get_profile(self.provider) if self.provider else None
-        view, max_tokens = policy.start(record, counter), policy.max_tokens
+        view, most = self.policies[name].start(record, counter), self.policies[name].max_tokens
         overhead = counter.priming + record.hidden
         overhead += counter.count_tools(record.tools) if record.tools else 0
+        edits = find_edits(record)
         before: Sequence[ConversationEntry] | None = None
         previous_call = 0
         for index in calls:
+            needed, replaced = dependencies.get(index, ()), edits.get(index, ())
+            result = PolicyResult(name, record.id, most, self.pricing, calls=1)
+            result.needed, result.edits = len(needed), len(replaced)
             idle = record.idle_seconds(previous_call, index) if previous_call else None
-            previous_call, started, needed = index, perf_counter(), dependencies.get(index, ())
+            previous_call, started = index, perf_counter()
             try:
                 sent = view(index)
             except (HistoryCuratorError, ValueError) as error:
-                yield ReplayedCall(index, before or (), needed=needed, lost=needed, failure=error)
+                result.failed, result.lost = 1, len(needed)
+                result.note = f"{type(error).__name__}: {error}"[:200]
+                yield ReplayedCall(result, before or (), lost=needed)
                 before = None
                 continue
-            seconds = perf_counter() - started
+            result.views, result.seconds = 1, perf_counter() - started
             sizes = [counter.count_entry(entry) for entry in sent]
             repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
-            cached = sum(sizes[:repeated]) + (0 if before is None else overhead - counter.priming)
-            yield ReplayedCall(
-                index, before or (), sent, repeated, tokens, cached, idle, seconds,
-                is_over=max_tokens is not None and tokens - record.hidden > max_tokens,
-                violations=profile.find(list(sent)) if profile else (),
-                needed=needed, lost=missing_dependencies(needed, sent, record),
-            )  # fmt: skip
+            result.tokens_sent = result.peak = tokens
+            result.cached = sum(sizes[:repeated])
+            result.cached += 0 if before is None else overhead - counter.priming
+            result.costs = {p.name: p.cost(tokens, result.cached, idle) for p in self.prices}
+            result.over_budget = int(most is not None and tokens - record.hidden > most)
+            violations = profile.find(list(sent)) if profile else []
+            result.invalid = int(bool(violations))
+            lost = missing_dependencies(needed, sent, record)
+            result.lost = len(lost)
+            result.edits_seen = count_visible_edits(replaced, sent, record)
+            faults = [each.message for each in violations[:3]]
+            faults[:0] = ["over the budget"] * result.over_budget
+            yield ReplayedCall(result, before or (), sent, repeated, lost, faults)
             before = sent
 
     def add_up(
-        self, name: str, record: LabConversation, policy: Policy, calls: Iterable[ReplayedCall]
+        self, name: str, record: LabConversation, calls: Iterable[ReplayedCall]
     ) -> PolicyResult:
-        """Return the sums over the calls of a policy."""
-        edits = find_edits(record)
-        tally = PolicyResult(name, record.id, policy.max_tokens, self.pricing)
-        tally.calls = len(record.calls)
+        """Return the sums over the calls of a policy, or why it cannot run."""
+        total = PolicyResult(name, record.id, self.policies[name].max_tokens, self.pricing, 1)
         try:
             for call in calls:
-                replaced = edits.get(call.index, ())
-                tally.needed += len(call.needed)
-                tally.lost += len(call.lost)
-                tally.edits += len(replaced)
-                tally.edits_seen += count_visible_edits(replaced, call.sent, record)
-                if call.failure is not None:
-                    tally.failed += 1
-                    tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
-                    continue
-                tally.views += 1
-                tally.seconds += call.seconds
-                tally.tokens_sent += call.tokens
-                tally.peak = max(tally.peak, call.tokens)
-                tally.cached += call.cached
-                for sheet in self.prices:
-                    cost = sheet.cost(call.tokens, call.cached, call.idle)
-                    tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-                tally.over_budget += call.is_over
-                tally.invalid += bool(call.violations)
+                total.add(call.result)
         except ImportError as error:  # a policy that needs a package
-            tally.note = str(error)
-        return tally
+            total.note = str(error)
+        return total
 
 
 def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
@@ -192,21 +175,14 @@ def replay(
     """
     started, sheet = perf_counter(), get_prices(pricing)
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
-    prices = {**price_sheets(), sheet.name: sheet}
-    measurement = Measurement(
-        chosen, get_counter(counter), provider, tuple(prices.values()), sheet.name
-    )
+    prices = tuple({**price_sheets(), sheet.name: sheet}.values())
+    measurement = Measurement(chosen, get_counter(counter), provider, prices, sheet.name)
     done = _run_all(measurement, talks, executor)
-    found = dict(show_progress(done, "conversations", len(talks), visible=progress))
-    tallies = {
-        name: [found[n][column] for n in sorted(found)] for column, name in enumerate(chosen)
-    }
-    totals: dict[str, PolicyResult] = {}
-    for name, policy in chosen.items():
-        totals[name] = PolicyResult(
-            name, "", policy.max_tokens, sheet.name, conversations=len(talks)
-        )
-        for each in tallies[name]:
+    rows = list(show_progress(done, "conversations", len(talks), visible=progress))
+    tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
+    totals = {name: PolicyResult(name, "", p.max_tokens, sheet.name) for name, p in chosen.items()}
+    for name, found in tallies.items():
+        for each in found:
             totals[name].add(each)
     return ReplayResults(totals, tallies, sheet.name, provider or "no", perf_counter() - started)
 
@@ -215,23 +191,16 @@ def _run_all(
     measurement: Measurement,
     talks: Sequence[LabConversation],
     executor: Executor | Literal["serial"] | None,
-) -> Iterator[tuple[int, list[PolicyResult]]]:
-    """Yield the number of each conversation with its tallies, when they are there."""
+) -> Iterator[list[PolicyResult]]:
+    """Yield the results of each conversation in turn."""
     stays_here = executor is None and (len(talks) < 2 or not _is_portable(measurement))
     if executor == "serial" or stays_here:
-        yield from enumerate(map(measurement.run, talks))
-        return
-    pool = executor or ProcessPoolExecutor(mp_context=get_context("spawn"))
-    longest_first = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
-    waiting = {pool.submit(measurement.run, talk): number for number, talk in longest_first}
-    try:
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
-    finally:
-        for future in waiting:
-            future.cancel()
-        if executor is None:
-            pool.shutdown()
+        yield from map(measurement.run, talks)
+    elif executor is not None:
+        yield from executor.map(measurement.run, talks)
+    else:
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            yield from pool.map(measurement.run, talks)
 
 
 def _is_portable(measurement: Measurement) -> bool:
@@ -273,15 +242,15 @@ class SessionPage:
         counting, sheet = get_counter(counter), get_prices("anthropic")
         measurement = Measurement(chosen, counting, provider, (sheet,), sheet.name)
         calls = list(record.calls)
-        if not calls or calls[-1] != len(record.entries) - 1:
+        if calls[-1:] != [len(record.entries) - 1]:
             calls.append(len(record.entries))  # the call that is still to be made
         dependencies = find_dependencies(record)
         self.totals: dict[str, PolicyResult] = {}
         drawn = []
         for name, policy in chosen.items():
-            replayed = list(measurement.replay_calls(record, policy, calls, dependencies))
-            self.totals[name] = measurement.add_up(name, record, policy, replayed)
-            shown = _policy_data(record, replayed, counting, sheet)
+            replayed = list(measurement.replay_calls(name, record, calls, dependencies))
+            self.totals[name] = measurement.add_up(name, record, replayed)
+            shown = _policy_data(record, replayed, counting)
             drawn.append({"name": name, "max_tokens": policy.max_tokens, **shown})
         tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
         self.data: dict[str, Any] = {
@@ -312,64 +281,57 @@ class SessionPage:
 def _entry_data(
     entry: ConversationEntry, counter: TokenCounter, tools: Mapping[str, str]
 ) -> dict[str, Any]:
-    data = {
-        "role": entry.role.value,
-        "tokens": counter.count_entry(entry),
-        "text": entry.content or "",
-        "name": entry.tool_name or entry.name or tools.get(entry.tool_call_id or ""),
-        "calls": [
-            {"id": call.id, "name": call.name, "arguments": call.arguments}
-            for call in entry.tool_calls or ()
-        ],
-    }
+    calls = [
+        {"id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in entry.tool_calls or ()
+    ]
+    name = entry.tool_name or entry.name or tools.get(entry.tool_call_id or "")
+    data = {"role": entry.role.value, "tokens": counter.count_entry(entry),
+            "text": entry.content or "", "name": name, "calls": calls}  # fmt: skip
     return {key: value for key, value in data.items() if value not in (None, [], "")}
 
 
 def _policy_data(
-    record: LabConversation,
-    calls: Sequence[ReplayedCall],
-    counter: TokenCounter,
-    sheet: PriceSheet,
+    record: LabConversation, calls: Sequence[ReplayedCall], counter: TokenCounter
 ) -> dict[str, Any]:
     """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
-    forms: list[dict[str, Any]] = []
-    form_numbers: dict[tuple[Any, ...], int] = {}
+    forms: dict[tuple[Any, ...], dict[str, Any]] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
 
     def reference(entry: ConversationEntry) -> int:
         if id(entry) in record.index_of:
             return record.index_of[id(entry)]
         root = record.index_of.get(id(entry.root))
         key = (root, entry.role, entry.content, entry.action)
-        if key not in form_numbers:
-            forms.append({
+        if key not in forms:
+            forms[key] = {
                 "index": root, "role": entry.role.value, "text": entry.content or "",
                 "action": entry.action or ("inserted" if root is None else "truncated"),
                 "reason": entry.reason or "", "origin": entry.origin,
                 "tokens": counter.count_entry(entry),
-            })  # fmt: skip
-            form_numbers[key] = -len(forms)
-        return form_numbers[key]
+            }  # fmt: skip
+            numbers[key] = -len(forms)
+        return numbers[key]
 
     views, lost = [], []
     for number, call in enumerate(calls):
-        shown = shown_entries(call.sent, record).keys()
+        result, shown = call.result, shown_entries(call.sent, record).keys()
         view = {
             "keep": call.repeated,
             "add": [reference(entry) for entry in call.sent[call.repeated :]],
-            "tokens": call.tokens,
-            "cached": call.cached,
-            "cost": sheet.cost(call.tokens, call.cached, call.idle),
-            "needed": len(call.needed),
+            "tokens": result.tokens_sent,
+            "cached": result.cached,
+            "cost": result.cost,
+            "needed": result.needed,
             "compacted": not shown_entries(call.before, record).keys() <= shown,
         }
-        faults = ["over the budget"] * call.is_over + [v.message for v in call.violations[:3]]
-        if faults:
-            view["fault"] = "; ".join(faults)[:300]
-        if call.failure is not None:
-            view |= {"compacted": bool(call.before), "failed": str(call.failure)[:200]}
+        if call.faults:
+            view["fault"] = "; ".join(call.faults)[:300]
+        if result.failed:
+            view |= {"compacted": bool(call.before), "failed": result.note}
         views.append(view)
         lost += [
             {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
             for each in call.lost
         ]
-    return {"forms": forms, "views": views, "lost": lost}
+    return {"forms": list(forms.values()), "views": views, "lost": lost}

@@ -1,4 +1,4 @@
-"""Turn LangSmith runs, Langfuse observations and OpenTelemetry spans into plain requests.
+"""Read plain requests, and LangSmith runs, Langfuse observations and OpenTelemetry spans as such.
 
 A plain request is a mapping with ``session``, ``id``, ``time``, ``end``, ``model``, ``system``,
 ``tools``, ``messages``, ``response`` and ``usage``; see docs/howto/doctor.md.
@@ -11,16 +11,43 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from history_curator.formats import parse_json
+from history_curator.lab.conversations import LabConversation, LoggedCall
+from history_curator.tokens import Usage, parse_time, read_usage
 
 Row = Mapping[str, Any]
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
-_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
 _MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 
 
-def get_object(value: Any) -> dict[str, Any]:
-    """Return a mapping as a dict; an empty one for anything else."""
-    return dict(value) if isinstance(value, Mapping) else {}
+def pick(value: Any, *path: str | int) -> Any:
+    """Return the value at a path of keys and positions, or None; JSON inside of texts is read."""
+    for step in path:
+        value = decode(value)
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+    return value
+
+
+def decode(value: Any) -> Any:
+    """Return the value of a JSON text; another text, and any other value, as it is."""
+    try:
+        return parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def list_at(value: Any, *path: str | int) -> list[Any]:
+    """Return the list at a path, and an empty one for anything else."""
+    found = decode(pick(value, *path))
+    return found if isinstance(found, list) else []
+
+
+def object_at(value: Any, *path: str | int) -> dict[str, Any]:
+    """Return the object at a path, and an empty one for anything else."""
+    found = decode(pick(value, *path))
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
@@ -29,23 +56,60 @@ def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
-def _decode(value: Any) -> Any:
-    """Return the value of a JSON text; another text, and any other value, as it is."""
-    try:
-        return parse_json(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+def read_requests(rows: Iterable[Any], counted: set[str], name: str) -> list[LabConversation]:
+    """Return the sessions of plain requests in order of time; without a session it is ``name``.
+
+    Answers whose id is in ``counted`` were charged already; new ids are added to it.
+    """
+    sessions: dict[str, LabConversation] = {}
+    last_sent: dict[str, list[Any]] = {}
+    requests = filter(lambda row: isinstance(row, Mapping), rows)
+    for row in sorted(requests, key=lambda each: parse_time(each.get("time")) or 0.0):
+        usage = read_usage(row.get("usage"))
+        sent = [dict(each) for each in row.get("messages") or () if isinstance(each, Mapping)]
+        if usage is None and not sent:
+            continue
+        key = str(row.get("session") or name)
+        session = sessions.setdefault(key, LabConversation(key, [], times=[]))
+        answer = str(row.get("id") or f"{key} #{len(session.requests)}")
+        if answer in counted:  # of several reports about one answer the last one counts
+            for call in session.requests:
+                call.usage = usage if usage and call.id == answer else call.usage
+            continue
+        counted.add(answer)
+        time, tools = parse_time(row.get("time")), row.get("tools")
+        end = parse_time(row.get("end")) or time
+        _add_sent(session, sent, last_sent.get(key, []), time)
+        last_sent[key] = sent or last_sent.get(key, [])
+        session.is_side = session.is_side or bool(row.get("side"))
+        session.tools = tools if isinstance(tools, list) and tools else session.tools
+        if usage is not None:
+            frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
+            is_framed, position = "tools" in row or "system" in row, len(session.messages)
+            call = LoggedCall(answer, str(row.get("model") or ""), usage, time, end, position)
+            call.frame = frame if is_framed else None
+            session.requests.append(call)
+        if pick(row, "response", "role") == "assistant":
+            session.add_message(dict(row["response"]), end)
+    return [each for each in sessions.values() if each.messages or each.requests]
 
 
-def _decode_list(value: Any) -> list[Any]:
-    decoded = _decode(value)
-    return decoded if isinstance(decoded, list) else []
-
-
-def _usage(whole: Any, output: Any, read: Any, write: Any) -> dict[str, Any]:
-    details = {"cache_read": int(read or 0), "cache_creation": int(write or 0)}
-    counts = {"input_tokens": int(whole or 0), "output_tokens": int(output or 0)}
-    return {**counts, "input_token_details": details}
+def _add_sent(
+    session: LabConversation, sent: list[Any], before: list[Any], time: float | None
+) -> None:
+    """Add the messages of a whole request that the requests before it did not have."""
+    is_answered = bool(session.requests) and len(session.messages) > session.requests[-1].position
+    if sent[: len(before)] == before:
+        new = sent[len(before) :]
+        if is_answered and new and new[0].get("role") == "assistant":
+            session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
+    else:  # rewritten: the new messages follow the last one that is known
+        if len(sent) < len(before):
+            session.summaries.append((len(session.messages), ""))
+        last = session.messages[-1:]
+        new = sent[next((i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == last), 0) :]
+    for message in new:
+        session.add_message(message, time)
 
 
 def is_run(row: Row) -> bool:
@@ -53,40 +117,131 @@ def is_run(row: Row) -> bool:
     return "run_type" in row and "inputs" in row
 
 
-def run_requests(rows: Iterable[Any]) -> Iterator[Row]:
+def read_runs(rows: Iterable[Any]) -> Iterator[Row]:
     """Turn LangSmith runs of type ``llm`` into requests; a thread, or else a trace, is a session."""
-    runs = (row for row in map(get_object, rows) if row.get("run_type") == "llm")
-    for row in sorted(runs, key=lambda each: str(each.get("start_time") or "")):
-        inputs, outputs, extra = (
-            get_object(row.get(key)) for key in ("inputs", "outputs", "extra")
-        )
-        metadata, params = (get_object(extra.get(k)) for k in ("metadata", "invocation_params"))
-        answer: Any = outputs.get("generations") or outputs.get("choices") or [{"message": outputs}]
-        while isinstance(answer, list):
-            answer = get_object(answer[0]).get("message") or answer[0] if answer else {}
-        sent = _decode_list(inputs.get("messages"))
-        sent = sent[0] if sent and isinstance(sent[0], list) else sent  # a batch of one
-        fields = get_object(answer.get("kwargs") or answer)
+    for row in rows:
+        if pick(row, "run_type") != "llm":
+            continue
+        metadata, outputs = object_at(row, "extra", "metadata"), object_at(row, "outputs")
+        places = ("generations", 0, 0), ("generations", 0), ("choices", 0)
+        answer = next((o for place in places if (o := object_at(outputs, *place))), outputs)
+        answer = object_at(answer, "message") or answer
+        sent = list_at(row, "inputs", "messages", 0) or list_at(row, "inputs", "messages")
+        fields = object_at(answer, "kwargs") or answer
         reported = (each.get("usage_metadata") for each in (outputs, fields, metadata))
+        params = object_at(row, "extra", "invocation_params")
         yield {
             "session": metadata.get("thread_id") or row.get("trace_id"),
             "id": row.get("id"),
             "time": row.get("start_time"),
             "end": row.get("end_time"),
             "model": metadata.get("ls_model_name") or params.get("model"),
-            "tools": params.get("tools") or inputs.get("tools"),
-            "messages": list(map(_as_chat_message, sent)),
-            "response": _as_chat_message(answer) if answer else None,
+            "tools": params.get("tools") or pick(row, "inputs", "tools"),
+            "messages": _as_chat(sent),
+            "response": next(iter(_as_chat([answer] if answer else [])), None),
             "usage": next(filter(None, reported), row),
         }
 
 
-def _as_chat_message(message: Any) -> dict[str, Any]:
-    """Turn a serialised LangChain message into a dict with a role; others stay as they are."""
-    given = get_object(message)
-    if "role" in given:
-        return {key: given[key] for key in _MESSAGE_KEYS if given.get(key)}
-    fields = get_object(given.get("kwargs") or given.get("data") or given)
+def is_observation(row: Row) -> bool:
+    """Return whether an object is a Langfuse observation, or holds a list of them."""
+    return any("traceId" in each and "type" in each for each in _unfold(row))
+
+
+def _unfold(row: Any) -> list[dict[str, Any]]:
+    """Return the Langfuse observations of a trace, a page of the API, or one alone."""
+    found = [*list_at(row, "observations"), *list_at(row, "data")] or [row]
+    return [{"sessionId": pick(row, "sessionId"), **object_at(each)} for each in found]
+
+
+def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn Langfuse generations into requests, from the API or an export; a trace is a session."""
+    for each in (each for row in rows for each in _unfold(row)):
+        if each.get("type") != "GENERATION":
+            continue
+        given, said = decode(each.get("input")), decode(each.get("output"))
+        asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        counts = object_at(each, "usageDetails") or object_at(each, "usage")
+        cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
+        write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
+        read = sum(cached.values()) - write
+        whole = int(counts.get("input") or 0) + read + write  # they stand side by side
+        is_message = isinstance(said, Mapping)
+        yield {
+            "session": each.get("sessionId") or each.get("traceId"),
+            "id": each.get("id"),
+            "time": each.get("startTime"),
+            "end": each.get("endTime"),
+            "model": each.get("model"),
+            "tools": pick(asked, "tools"),
+            "messages": _as_chat(list_at(asked, "messages") or list_at(asked)),
+            "response": said if is_message else {"role": "assistant", "content": said or ""},
+            "usage": Usage(whole, read, write, int(counts.get("output") or 0)),
+        }
+
+
+def is_span(row: Row) -> bool:
+    """Return whether an object is an OTLP export, or one span with attributes."""
+    return "resourceSpans" in row or ("attributes" in row and "usage" not in row)
+
+
+def read_spans(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
+    for row in rows:
+        scopes = (s for one in list_at(row, "resourceSpans") for s in list_at(one, "scopeSpans"))
+        for span in [span for scope in scopes for span in list_at(scope, "spans")] or [row]:
+            values = _unwrap_pairs(pick(span, "attributes"))
+            names = ("input_tokens", "cache_read.input_tokens", "cache_creation.input_tokens",
+                     "output_tokens")  # fmt: skip
+            counts = [int(values.get(f"gen_ai.usage.{name}") or 0) for name in names]
+            operation = values.get("gen_ai.operation.name", "chat")
+            if not counts[0] or operation not in _MODEL_OPERATIONS:
+                continue
+            start, end = (int(span.get(f"{side}TimeUnixNano") or 0) for side in ("start", "end"))
+            said = _as_chat(list_at(values, "gen_ai.output.messages"))
+            yield {
+                "session": values.get("gen_ai.conversation.id") or span.get("traceId"),
+                "id": values.get("gen_ai.response.id") or span.get("spanId"),
+                "time": start or span.get("start_time"),
+                "end": end or span.get("end_time"),
+                "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
+                "system": values.get("gen_ai.system_instructions"),
+                "tools": list_at(values, "gen_ai.tool.definitions"),
+                "messages": _as_chat(list_at(values, "gen_ai.input.messages")),
+                "response": next(iter(said), None),
+                "usage": Usage(*counts),  # by convention the cached part is in the input
+            }
+
+
+def _unwrap_pairs(given: Any) -> dict[str, Any]:
+    """Return attributes as a dict, whether they are one or pairs with the names of types."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {str(pick(each, "key")): _unwrap(pick(each, "value")) for each in given or ()}
+
+
+def _unwrap(given: Any) -> Any:
+    kind, value = next(iter(object_at(given).items()), ("", None))
+    if kind == "arrayValue":
+        return [_unwrap(each) for each in list_at(value, "values")]
+    return _unwrap_pairs(pick(value, "values")) if kind == "kvlistValue" else value
+
+
+def _as_chat(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """Turn messages with parts, or serialised by LangChain, into chat messages; leave others."""
+    found: list[dict[str, Any]] = []
+    for given in map(object_at, messages):
+        if "parts" in given:
+            found += _split_parts(given)
+        elif "role" in given:
+            found.append({key: value for key, value in given.items() if value is not None})
+        else:
+            found.append(_read_langchain(given))
+    return found
+
+
+def _read_langchain(given: Row) -> dict[str, Any]:
+    fields = object_at(given, "kwargs") or object_at(given, "data") or given
     kind = str(fields.get("type") or given.get("type") or "human").lower()
     said = {"role": _LANGCHAIN_ROLES.get(kind, kind), "content": fields.get("content") or ""}
     if fields.get("tool_call_id"):
@@ -98,115 +253,18 @@ def _as_chat_message(message: Any) -> dict[str, Any]:
     return said
 
 
-def _observations_in(row: Row) -> list[Any]:
-    """Return the Langfuse observations of a trace, a page of the API, or one alone."""
-    return [*_decode_list(row.get("observations")), *_decode_list(row.get("data"))] or [row]
-
-
-def is_observation(row: Row) -> bool:
-    """Return whether an object is a Langfuse observation, or holds a list of them."""
-    found = map(get_object, _observations_in(row))
-    return any("traceId" in each and "type" in each for each in found)
-
-
-def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
-    """Turn Langfuse generations into requests, from the API or an export; a trace is a session."""
-    found = [
-        {"sessionId": row.get("sessionId"), **get_object(each)}
-        for row in map(get_object, rows)
-        for each in _observations_in(row)
-    ]
-    generations = (each for each in found if each.get("type") == "GENERATION")
-    for each in sorted(generations, key=lambda one: str(one.get("startTime") or "")):
-        given, said = _decode(each.get("input")), _decode(each.get("output"))
-        asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        body = asked if isinstance(asked, Mapping) else {"messages": asked}
-        counts = get_object(_decode(each.get("usageDetails") or each.get("usage")))
-        cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
-        write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
-        whole = int(counts.get("input") or 0) + sum(cached.values())  # they stand side by side
-        is_message = isinstance(said, Mapping)
-        yield {
-            "session": each.get("sessionId") or each.get("traceId"),
-            "id": each.get("id"),
-            "time": each.get("startTime"),
-            "end": each.get("endTime"),
-            "model": each.get("model"),
-            "tools": body.get("tools"),
-            "messages": list(map(_as_chat_message, _decode_list(body.get("messages")))),
-            "response": said if is_message else {"role": "assistant", "content": said or ""},
-            "usage": _usage(whole, counts.get("output"), sum(cached.values()) - write, write),
-        }
-
-
-def is_span(row: Row) -> bool:
-    """Return whether an object is an OTLP export, or one span with attributes."""
-    return "resourceSpans" in row or ("attributes" in row and "usage" not in row)
-
-
-def span_requests(rows: Iterable[Any]) -> Iterator[Row]:
-    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
-    for row in map(get_object, rows):
-        scopes = (
-            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
-        )
-        spans = [span for scope in scopes for span in scope.get("spans") or ()] or [row]
-        for span in sorted(spans, key=lambda each: str(each.get("startTimeUnixNano") or "")):
-            values = _unwrap_pairs(span.get("attributes"))
-            operation = values.get("gen_ai.operation.name", "chat")
-            counts = [values.get(f"gen_ai.usage.{name}") for name in (
-                "input_tokens", "output_tokens", "cache_read.input_tokens",
-                "cache_creation.input_tokens")]  # fmt: skip
-            if not counts[0] or operation not in _MODEL_OPERATIONS:
-                continue
-            sent, said = (
-                [part for each in _decode_list(values.get(f"gen_ai.{side}.messages"))
-                 for part in _split_parts(get_object(each))]
-                for side in ("input", "output")
-            )  # fmt: skip
-            nanoseconds = (span.get("startTimeUnixNano"), span.get("endTimeUnixNano"))
-            start, end = (int(each) if each else None for each in nanoseconds)
-            yield {
-                "session": values.get("gen_ai.conversation.id") or span.get("traceId"),
-                "id": values.get("gen_ai.response.id") or span.get("spanId"),
-                "time": start or span.get("start_time"),
-                "end": end or span.get("end_time"),
-                "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
-                "system": values.get("gen_ai.system_instructions"),
-                "tools": _decode_list(values.get("gen_ai.tool.definitions")),
-                "messages": sent,
-                "response": next(iter(said), None),
-                "usage": _usage(*counts),  # by convention the cached part is in the input
-            }
-
-
-def _unwrap_pairs(given: Any) -> dict[str, Any]:
-    """Return attributes as a dict, whether they are one or pairs with the names of types."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    return {
-        str(each.get("key")): _unwrap(each.get("value")) for each in map(get_object, given or ())
-    }
-
-
-def _unwrap(given: Any) -> Any:
-    kind, value = next(iter(get_object(given).items()), ("", None))
-    if kind == "arrayValue":
-        return [_unwrap(each) for each in get_object(value).get("values") or ()]
-    return _unwrap_pairs(get_object(value).get("values")) if kind == "kvlistValue" else value
-
-
 def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
-    """Yield the chat messages of one message of the conventions, which has a role and parts."""
-    parts = list(map(get_object, message.get("parts") or ()))
-    for part in parts:
+    """Yield the chat messages of one message of OpenTelemetry, which has a role and parts."""
+    texts, calls = [], []
+    for part in map(object_at, list_at(message, "parts")):
         if part.get("type") == "tool_call_response":
             result = part.get("response", part.get("result"))
             text = result if isinstance(result, str) else json.dumps(result, default=str)
             yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
-    texts = [str(part.get("content") or "") for part in parts if part.get("type") == "text"]
-    calls = [chat_call(part.get("id"), part.get("name"), part.get("arguments"))
-             for part in parts if part.get("type") == "tool_call"]  # fmt: skip
+        elif part.get("type") == "tool_call":
+            calls.append(chat_call(part.get("id"), part.get("name"), part.get("arguments")))
+        elif part.get("type") == "text":
+            texts.append(str(part.get("content") or ""))
     if texts or calls:
         said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
         yield {**said, "tool_calls": calls} if calls else said

@@ -99,7 +99,8 @@ class TestRequests:
         ]
 
     def test_an_unknown_model_is_priced_in_tokens(self, tmp_path: Path) -> None:
-        rows = [{"model": "my-model", "usage": {"prompt_tokens": 10, "completion_tokens": 1}}]
+        used = {"prompt_tokens": 10, "completion_tokens": 1}
+        rows = [{"model": "my-model", "usage": used, "tools": 5}]  # odd tools cost no tokens
         found = look(write_lines(tmp_path / "own.jsonl", rows))
         assert found.cost["unit"].startswith("million tokens")
         assert found.cost["total"] == pytest.approx(1e-5)

@@ -122,7 +122,7 @@ def spans() -> dict[str, Any]:
                  "usage.cache_read.input_tokens": 1_024, "input.messages": sent, **more}  # fmt: skip
         attributes = pairs({f"gen_ai.{key}": each for key, each in named.items()})
         return {"traceId": "t", "spanId": str(number), "attributes": attributes,
-                "startTimeUnixNano": str(10**18 + number)}  # fmt: skip
+                "startTimeUnixNano": str(10**18 + number * 10**9)}  # fmt: skip
 
     asked = {"role": "user", "parts": [{"type": "text", "content": "weather in Oslo?"}]}
     look = {"type": "tool_call", "id": "c1", "name": "weather", "arguments": {"city": "Oslo"}}
@@ -198,6 +198,7 @@ def test_a_broken_file_is_listed_and_does_not_stop_the_others(tmp_path: Path) ->
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
     (tmp_path / "cut.jsonl").write_text(json.dumps({"messages": SAID}) + '\n{"messag')
     (tmp_path / "odd.json").write_text(json.dumps([user("hi"), {"role": "wizard"}]))
+    (tmp_path / "tools.json").write_text(json.dumps({"messages": SAID, "tools": 5}))
     (tmp_path / "claude.json").write_text(json.dumps({"uuid": 1, "sessionId": 2, "type": "user",
                                                       "message": {"content": 5}}))  # fmt: skip
     problems: list[str] = []
@@ -208,5 +209,6 @@ def test_a_broken_file_is_listed_and_does_not_stop_the_others(tmp_path: Path) ->
         ("cut", "line 2"),
         ("odd", "wizard"),
         ("claude", "an int"),
+        ("tools", "an int"),
     ):
         assert [line for line in problems if f"{name}.json" in line and reason in line], problems
