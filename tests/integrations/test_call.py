@@ -14,8 +14,8 @@ from history_curator.integrations import CuratedModelCall, is_too_long
 from history_curator.run_steps import Call, run_async, run_sync
 
 SAID: list[Any] = [
-    {"role": role, "content": f"{n}: " + "word " * 30}
-    for n in range(20)
+    {"role": role, "content": f"{n}: " + "word " * 8}
+    for n in range(50)
     for role in ("user", "assistant")
 ] + [{"role": "user", "content": "and now?"}]
 

@@ -33,8 +33,8 @@ class NotingModel(GenericFakeChatModel):
 
 
 def chat() -> list[BaseMessage]:
-    said: list[BaseMessage] = [SystemMessage("be kind"), HumanMessage("hello"), AIMessage("hi")]
-    said.append(HumanMessage(SECRET))
+    said: list[BaseMessage] = [SystemMessage("be kind"), HumanMessage("Can you water the plants?")]
+    said += [AIMessage("yes"), HumanMessage(SECRET)]
     for turn in range(40):
         said += [AIMessage(f"answer {turn}: {FILLER}"), HumanMessage(f"remark {turn}: {FILLER}")]
     return [*said, AIMessage("indeed"), HumanMessage("where did I say the greenhouse key hangs?")]
