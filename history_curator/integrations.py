@@ -1,8 +1,4 @@
-"""Everything both framework adapters share.
-
-The budget of a model, the settings of a curator, one curated model call with its smaller retry,
-and the marks for a provider's prompt cache.
-"""
+"""What both adapters share: the budget of a model, one curated call with its retries, cache marks."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from history_curator.caching import Mark, find_cache_rules, place_marks
-from history_curator.config import CuratorOptions
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.events import HistoryCurated
@@ -52,8 +47,8 @@ class Budget:
 class Window:
     """The limits that a model states.
 
-    `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
-    model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
+    `limit` is the tokens it takes, of the input alone where the answer is `apart`; the model calls it
+    `called`. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
     """
 
     model: str
@@ -81,54 +76,23 @@ def _answer_tokens(window: Window) -> tuple[int, str]:
     return min(_UNKNOWN_OUTPUT, window.limit // 4), "as it does not say how much it writes"
 
 
-def budget_of(
-    window: Window, *, output: int | None = None, margin: int | None = None, taken: int = 0
-) -> Budget:
-    """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
-
-    `output` replaces the tokens of the answer, `margin` the 5 %; `taken` are tokens counted before.
-    """
+def budget_of(window: Window, *, output: int | None = None, margin: int | None = None) -> Budget:
+    """Return the budget of a model: its limit less `margin` (5 %) and the answer's `output`."""
     answer, why = _answer_tokens(window) if output is None else (output, "as asked")
     usable = window.limit - (window_margin(window.limit) if margin is None else margin)
-    max_tokens = usable - answer - taken
+    max_tokens = usable - answer
     if answer < 0 or max_tokens < 1:
-        also = f" with {taken} for tools" if taken else ""
         raise ConfigurationError(
             f"output is {answer} ({why}), which leaves nothing for messages: {window.model} takes "
-            f"{usable} tokens, question and answer together{also}. Fix: an output from 0 to "
-            f"{max(0, usable - taken - 1)}, or a budget of your own."
+            f"{usable} tokens, question and answer together. Fix: an output from 0 to "
+            f"{max(0, usable - 1)}, or a budget of your own."
         )
     percent = "95% of" if margin is None else f"less a margin of {margin},"
-    tools = f", less {taken} for tools" if taken else ""
     source = (
         f"{window.model}: {percent} {window.called} {window.limit} = {usable}, "
-        f"less {answer} for the answer ({why}){tools} = {max_tokens}"
+        f"less {answer} for the answer ({why}) = {max_tokens}"
     )
     return Budget(max_tokens, window.limit, answer, source)
-
-
-def is_fraction(max_tokens: object) -> bool:
-    """Return whether a budget is given as a share of a window: 0.5, not 8_000."""
-    if not isinstance(max_tokens, float):
-        return False
-    if not 0.0 < max_tokens <= 1.0:
-        raise ConfigurationError(
-            f"max_tokens is {max_tokens!r}. Fix: a whole number of tokens, or a share of the "
-            "model's window above 0.0 and at most 1.0."
-        )
-    return True
-
-
-def share_of(budget: Budget, share: float) -> Budget:
-    """Return a share of a model's window as a budget, never more than its whole budget."""
-    tokens = max(1, int(budget.limit * share))
-    if tokens > budget.max_tokens:
-        return budget
-    source = f"{share:g} of {budget.limit} = {tokens}"
-    return Budget(tokens, budget.limit, budget.output, source)
-
-
-# The settings of a curator.
 
 
 def as_managers(given: Any) -> tuple[Any, ...]:
@@ -138,18 +102,8 @@ def as_managers(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def rebuild_curator(curator: Curator, **changes: Any) -> Curator:
-    """Return a curator with the managers and options of another, and these changes."""
-    names = (name for name in CuratorOptions.__annotations__ if hasattr(curator, name))
-    options = {name: getattr(curator, name) for name in names}
-    return Curator(*curator.managers, **{**options, "provider": curator.profile, **changes})
-
-
 class Asked(NamedTuple):
-    """The models that may answer, and whether their client sends late system messages in place.
-
-    No model is assumed where the names, such as those of fallbacks, differ.
-    """
+    """The models that may answer, and whether their client sends late system messages in place."""
 
     models: tuple[str | None, ...] = ()
     in_place: bool = False
@@ -159,7 +113,7 @@ def rules_for(
     provider: str | ProviderProfile, asked: Asked, reasoning: ReasoningMode | None = None
 ) -> ProviderProfile:
     """Return the profile for a request; one of your own as it is."""
-    names = set(asked.models)
+    names = set(asked.models)  # none is assumed where those of fallbacks differ
     return get_profile(
         provider,
         reasoning=reasoning,
@@ -196,10 +150,7 @@ _TOO_MANY_REQUESTS = 429
 
 
 def is_too_long(error: Exception) -> bool:
-    """Return whether a provider says by an error that the request was too long for its model.
-
-    LangChain has an error class for it; others are known by the words providers choose.
-    """
+    """Return whether an error says that the request was too long: by LangChain's class, or in words."""
     if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
@@ -221,15 +172,11 @@ def note_accepted(curator: Curator, model: str | None, answer: Any) -> None:
 class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
 
-    Attributes:
-        arguments: those of `Curator.curate`; a budget is needed for `retries`.
-        send: returns the call that sends a curation, in its sync and its async form.
-        retries: how often a refused request is repeated with a smaller view.
-        curating: opens around each curation.
-        model: the model that is asked. A refusal teaches its limit: until it accepts a larger
-            request, every call of this curator is kept within what it took.
-        usage: returns the usage of an answer. The curation observes it after a refusal, and
-            where it is far from the prediction; elsewhere the answer itself carries it.
+    `arguments` are those of `Curator.curate`; `retries` need a budget among them. `send` returns the
+    call that sends a curation, and `curating` opens around each curation. A refusal teaches the limit
+    of `model`: until it accepts a larger request, every call of this curator stays within it.
+    `usage` returns the usage of an answer: the curation observes it after a refusal and where it is
+    far from the prediction; elsewhere the answer itself carries it.
     """
 
     curator: Curator
@@ -244,8 +191,7 @@ class CuratedModelCall:
     def body(self) -> Steps[Any]:
         """Return what the model answered."""
         curator, arguments = self.curator, dict(self.arguments)
-        allowed = 0
-        retries_left = 0 if curator.mode == "shadow" else self.retries
+        allowed, retries_left = 0, 0 if curator.mode == "shadow" else self.retries
         refusal: Exception | None = None
         budget = arguments.get("max_tokens") or curator.max_tokens
         learned = _learned_limits.get(curator, {}).get(self.model)
@@ -292,10 +238,7 @@ def _is_unexpected(curation: Curation, answer: Any) -> bool:
 
 
 def _fitting_share(error: Exception, tokens: int) -> float | None:
-    """Return the share of a refused request that fits, where the refusal states both numbers.
-
-    Such as ``prompt is too long: 214532 tokens > 200000 maximum``.
-    """
+    """Return the share that fits, where a refusal says so: ``214532 tokens > 200000 maximum``."""
     numbers = {int(each.replace(",", "")) for each in _NUMBER.findall(str(error))}
     near = sorted(each for each in numbers if tokens / _FAR_OFF <= each <= tokens * _FAR_OFF)
     return _BELOW_STATED_LIMIT * near[-2] / near[-1] if len(near) > 1 else None
@@ -306,9 +249,6 @@ def actions_of(curation: Curation) -> Counter[str]:
     return Counter(HistoryCurated.of(curation.report).actions)
 
 
-# Marks for a provider's prompt cache, in whichever words a framework has for a mark.
-
-
 def mark_view(
     messages: Sequence[M],
     curation: Curation,
@@ -316,10 +256,7 @@ def mark_view(
     mark: Callable[[M, float], M | None],
     model: str | None = None,
 ) -> list[M]:
-    """Return the messages of a view with the breakpoints of its cache plan.
-
-    `model` names the model, for the least prefix it caches.
-    """
+    """Return the messages of a view with the breakpoints of the cache plan for a model."""
     rules = find_cache_rules(model)
     pricing = model if rules is not None and rules.breakpoints else "anthropic"
     plan = curation.report.plan_cache(pricing)

@@ -1,7 +1,4 @@
-"""History Curator for LangChain: chains, agents and chat histories.
-
-Only langchain-core is needed; the middleware for ``create_agent`` needs ``langchain``.
-"""
+"""History Curator for LangChain; only its middleware needs more than langchain-core."""
 
 from __future__ import annotations
 
@@ -45,14 +42,7 @@ def __getattr__(name: str) -> Any:
     if name != "HistoryCuratorMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module("langchain_history_curator.middleware")
+        return import_module("langchain_history_curator.middleware").HistoryCuratorMiddleware
     except ImportError as error:
-        raise ImportError(
-            "HistoryCuratorMiddleware needs langchain and langgraph. "
-            "Fix: pip install 'history-curator[agents]'"
-        ) from error
-    return module.HistoryCuratorMiddleware
-
-
-def __dir__() -> list[str]:
-    return [*__all__]
+        fix = "pip install 'history-curator[agents]'"
+        raise ImportError(f"{name} needs langchain and langgraph. Fix: {fix}") from error

@@ -104,8 +104,8 @@ def read_calls(
     """Return every call of an `AIMessage` once: parsed, invalid, then those only in blocks."""
     calls = [
         ToolCall(call["id"] or "", call["name"] or "", arguments_text(call["args"] or empty))
-        for rows, empty in ((fields["tool_calls"], {}), (fields["invalid_tool_calls"], ""))
-        for call in rows
+        for key, empty in (("tool_calls", {}), ("invalid_tool_calls", ""))
+        for call in fields.get(key) or ()
     ]
     legacy = fields["additional_kwargs"].get("function_call")
     if isinstance(legacy, dict) and not calls:

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory, InMemoryChatMessageHistory
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage, message_to_dict
 from typing_extensions import Unpack
 
 from history_curator.config import RetentionConfig, SharedOptions, check_options
@@ -18,7 +18,7 @@ from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
-from langchain_history_curator.messages import FORMAT, from_json, to_json
+from langchain_history_curator.messages import FORMAT, load
 from langchain_history_curator.models import budget_arguments, build_curator
 
 
@@ -26,24 +26,16 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     """Wraps a chat history: `messages` is the view, `record` is everything.
 
     Adding a message stores it, reading `messages` curates the stored ones. While the store is down
-    the conversation goes on from memory, and the new messages reach the store when it is back. A
-    message without an id is stored as a copy with one, so that it is neither lost nor stored twice.
+    the conversation goes on from memory, and the new messages reach the store when it is back. Without
+    a `store` (None, a missing database) it stays in memory. A message without an id is stored as a
+    copy with one, so that it is neither lost nor stored twice.
 
-    With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
-    can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
-    is set. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
-
-    Args:
-        store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis. None is the empty
-            history of a missing database: the conversation is kept in memory.
-        managers: applied in order; none is the budget alone.
-        max_tokens: the budget of the view.
-        reserve: tokens to leave free for the system prompt and the question that are appended.
-        retention: how much the store keeps of older turns' tool details.
-        rewrite: apply retention by clearing the store and adding the messages again, which a crash
-            or a second writer in between turns into a loss.
-        name: how events and log lines call it.
-        options: the other settings of `Curator`.
+    Managers are applied in order, `reserve` keeps tokens free for the system prompt and the question
+    that are appended, and events call it `name`; the other options are those of `Curator`. With a
+    `retention` older turns are shown as it says. They are stored so as well where rows can be edited
+    in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite` is set: then
+    the store is cleared and written again, which a crash or a second writer in between turns into a
+    loss. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
@@ -68,38 +60,22 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         check_options({"reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
-        self.store = opened = _in_memory() if store is None else store
-        self.max_tokens = max_tokens
-        self.reserve = reserve
-        self.retention = retention
+        if store is None:  # made without its constructor, which warns that the class is deprecated
+            store = InMemoryChatMessageHistory.model_construct(messages=[])
+        self.store, self.retention = store, retention
+        self.max_tokens, self.reserve = max_tokens, reserve
         owner = type(self).__name__
         self.curator = build_curator(owner, managers, options, max_tokens=max_tokens, name=name)
         is_shadow = self.curator.mode == "shadow"
-        editors = {} if retention is None else _row_editors(opened, retention)
-        self._retention = Retention(
-            FORMAT,
-            None if is_shadow else retention,
-            store=opened,
-            edits_store=bool(editors) or rewrite,
-        )
-        # langchain-redis stores content, kind and ``additional_kwargs`` of a message alone.
-        is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(opened).__mro__)
-        pack, unpack = (_pack, _unpack) if is_redis else (list, list)
-
-        async def aload() -> list[BaseMessage]:
-            return unpack(await opened.aget_messages())
-
-        calls: dict[str, Any] = {"clear": opened.clear, **editors}
-        if getattr(opened, "async_mode", True):  # else its async methods only raise
-            calls["aload"], calls["aclear"] = aload, opened.aclear
-            calls["aappend"] = lambda messages: opened.aadd_messages(pack(messages))
+        editors = {} if retention is None else _row_editors(store, retention)
+        rules, edits_store = None if is_shadow else retention, bool(editors) or rewrite
+        self._retention = Retention(FORMAT, rules, store=store, edits_store=edits_store)
         self._outbox: WriteBehind[BaseMessage] = WriteBehind(
-            lambda: unpack(opened.messages),
-            lambda messages: opened.add_messages(pack(messages)),
-            **calls,
+            **_store_calls(store),
+            **editors,
             stamp=(lambda message: message) if is_shadow else _with_id,
             key=attrgetter("id"),
-            name=f"{name} ({type(opened).__name__})",
+            name=f"{name} ({type(store).__name__})",
         )
 
     @property
@@ -169,11 +145,6 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         await run_async(self._outbox.add([], replace=True))
 
 
-def _in_memory() -> BaseChatMessageHistory:
-    # Made without its constructor, which warns that the class is deprecated.
-    return InMemoryChatMessageHistory.model_construct(messages=[])
-
-
 def _with_id(message: BaseMessage) -> BaseMessage:
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
@@ -218,37 +189,55 @@ def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
     """
     table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
     columns = set() if table is None else {column.name for column in table.columns}
-    session_field = getattr(store, "session_id_field_name", "session_id")
-    engines = (getattr(store, "engine", None), getattr(store, "async_engine", None))
-    is_known = columns >= {"id", "message", "session_id"} and session_field == "session_id"
-    if not is_known or not any(engines):
+    is_keyed = getattr(store, "session_id_field_name", "session_id") == "session_id"
+    engine: Any = getattr(store, "engine", None)
+    async_engine: Any = getattr(store, "async_engine", None)
+    has_rows = is_keyed and columns >= {"id", "message", "session_id"}
+    if not has_rows or not (engine or async_engine):
         return {}
 
     def edit() -> bool:
-        with store.engine.begin() as connection:
+        with engine.begin() as connection:
             return prune_connection(connection, table, store.session_id, retention)
 
     async def aedit() -> bool:
-        async with store.async_engine.begin() as connection:
-            changed: bool = await connection.run_sync(
-                prune_connection, table, store.session_id, retention
-            )
-        return changed
+        async with async_engine.begin() as connection:
+            found = await connection.run_sync(prune_connection, table, store.session_id, retention)
+        return bool(found)
 
-    return {"edit": edit if engines[0] else None, "aedit": aedit if engines[1] else None}
+    return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
 
 
 _PACKED = "history_curator_message"
 
 
-def _pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return copies that carry the whole message in ``additional_kwargs``."""
-    return [
-        one.model_copy(update={"additional_kwargs": {_PACKED: to_json(one)}}) for one in messages
-    ]
+def _store_calls(store: BaseChatMessageHistory) -> dict[str, Any]:
+    """Return the calls of a store for its outbox.
 
+    langchain-redis stores content, kind and ``additional_kwargs`` of a message alone, so that is
+    where the whole message goes.
+    """
 
-def _unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages as they were before they were packed; others as they are."""
-    packed = [one.additional_kwargs.get(_PACKED) for one in messages]
-    return [from_json(each) if each else one for one, each in zip(messages, packed, strict=True)]
+    def pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        fields = ({"additional_kwargs": {_PACKED: message_to_dict(one)}} for one in messages)
+        return [one.model_copy(update=each) for one, each in zip(messages, fields, strict=True)]
+
+    def unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        packed = [one.additional_kwargs.get(_PACKED) for one in messages]
+        return [load(each) if each else one for one, each in zip(messages, packed, strict=True)]
+
+    if not any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__):
+        pack = unpack = list  # type: ignore[assignment]
+
+    async def aload() -> list[BaseMessage]:
+        return unpack(await store.aget_messages())
+
+    calls: dict[str, Any] = {
+        "load": lambda: unpack(store.messages),
+        "append": lambda messages: store.add_messages(pack(messages)),
+        "clear": store.clear,
+    }
+    if getattr(store, "async_mode", True):  # else its async methods only raise
+        calls |= {"aload": aload, "aclear": store.aclear}
+        calls["aappend"] = lambda messages: store.aadd_messages(pack(messages))
+    return calls

@@ -37,10 +37,9 @@ from history_curator.formats import (
 from history_curator.formats.blocks import entry_fields
 from langchain_history_curator import blocks
 
+Entries = tuple[ConversationEntry, ...]
 _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
-
-Entries = tuple[ConversationEntry, ...]
 _DICTS = DictFormat()
 
 
@@ -89,17 +88,13 @@ class LangChainFormat:
         """Return exactly what a message says: equal keys read and write the same."""
         if not isinstance(message, BaseMessage):
             return freeze(message)
-        fields = message.__dict__
-        content, extra = fields.get("content"), message.__pydantic_extra__ or None
-        if content.__class__ is str:
-            fields = {**fields, "content": extra}  # the text is shared with the message
-        elif extra:
-            fields = {**fields, "__pydantic_extra__": extra}
+        fields, extra = dict(message.__dict__), message.__pydantic_extra__ or None
+        text = fields.pop("content") if fields["content"].__class__ is str else None
         try:
-            said: Any = marshal.dumps(fields, 0)  # plain data; version 0 shares no references
+            said: Any = marshal.dumps((fields, extra), 0)  # plain data, without references
         except ValueError:
-            said = freeze(fields)
-        return (message.__class__, content if content.__class__ is str else None, said)
+            said = freeze((fields, extra))
+        return (message.__class__, text, said)  # the text is shared with the message
 
     def snapshot(self, message: Any) -> Any:
         """Return a private copy of a message, with every dict and list in it copied."""
@@ -127,17 +122,12 @@ class LangChainFormat:
 
 FORMAT = LangChainFormat()
 
-# Rows of tables and files: the core finds these functions by the entry point of this package.
-
-to_json = message_to_dict
+# The core finds the next two, for rows of tables, by the entry point of this package.
 
 
-def from_json(data: dict[str, Any]) -> BaseMessage:
+def load(data: dict[str, Any]) -> BaseMessage:
     """Return the message of a row."""
     return messages_from_dict([data])[0]
-
-
-load = from_json
 
 
 def dump(message: BaseMessage) -> dict[str, Any]:
@@ -151,7 +141,7 @@ def dump(message: BaseMessage) -> dict[str, Any]:
 def _convert(given: Any) -> BaseMessage:
     """Return the message LangChain makes of a text, a tuple or a stored message."""
     if isinstance(given, dict) and "data" in given and "type" in given:
-        return from_json(given)
+        return load(given)
     return convert_to_messages([tuple(given) if isinstance(given, list) else given])[0]
 
 
@@ -171,8 +161,7 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 
 def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
-    extra, name = fields["additional_kwargs"], fields["name"]
-    content = fields["content"]
+    extra, name, content = fields["additional_kwargs"], fields["name"], fields["content"]
     if isinstance(content, str) and extra.get("type") == "computer_call_output":
         content = [{"type": "input_image", "image_url": content}]  # as langchain-openai sends it
     rest: dict[str, Any] = {"content": content}
@@ -183,16 +172,14 @@ def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
         calls = blocks.read_calls(fields, in_blocks)
         rest["tool_calls"], rest["name"] = calls, name
         rest["content"] = rest["content"] or (None if calls else "")
-        if extra and not rest.get("reasoning"):
-            rest["reasoning"] = blocks.read_reasoning_beside(extra)
+        rest["reasoning"] = rest.get("reasoning") or blocks.read_reasoning_beside(extra)
     elif role is _TOOL:
         rest["tool_name"], rest["status"] = name, fields.get("status")
         rest["tool_call_id"] = fields.get("tool_call_id", extra.get("tool_call_id"))
     else:
         rest["name"] = name
-    pinned = bool(extra) and bool(extra.get("pinned"))
     # The server's own summary of what was before it stays where it stands.
-    pinned = pinned or (role is _ASSISTANT and blocks.has_compaction(content))
+    pinned = bool(extra.get("pinned")) or (role is _ASSISTANT and blocks.has_compaction(content))
     return (ConversationEntry(role, sequence=index, source=message, pinned=pinned, **rest),)
 
 
@@ -207,11 +194,7 @@ def _read_human(message: Any, index: int) -> Entries:
 
 def _read_chat(message: ChatMessage, index: int) -> Entries:
     # A role of some model's own, such as Granite's "control", is something the model is told.
-    spoken = message.role.lower()
-    role = {**ROLES, "model": _ASSISTANT}.get(spoken, _USER)
-    if role is _ASSISTANT:
-        name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
-        return (ConversationEntry(role, message.text, sequence=index, source=message, name=name),)
+    role = {**ROLES, "model": _ASSISTANT}.get(message.role.lower(), _USER)
     return _read_message(role, message, index)
 
 
@@ -240,26 +223,20 @@ def _write(entry: ConversationEntry) -> BaseMessage:
     return message if entry.original is None else _rewrite(message, entry)
 
 
-def _build(
-    entry: ConversationEntry, content: Any = None, extra: dict[str, Any] | None = None
-) -> BaseMessage:
-    """Return a new message for an entry, with what else is to stand beside its content."""
-    if content is None:
-        content = entry.content or ""
-        if entry.parts is not None:
-            content = list(map(write_part, update_text(entry)))
-    extra = dict(extra or {})
+def _build(entry: ConversationEntry, **more: Any) -> BaseMessage:
+    """Return a new message for an entry; `more` are other fields, such as another content."""
+    content: Any = entry.content or ""
+    if entry.parts is not None:
+        content = list(map(write_part, update_text(entry)))
+    fields: dict[str, Any] = {"content": content, "name": entry.name, **more}
     if entry.origin is not None:
-        extra["history_curator"] = {"origin": entry.origin}
-    common: dict[str, Any] = {"content": content, "additional_kwargs": extra}
+        fields["additional_kwargs"] = {"history_curator": {"origin": entry.origin}}
     if entry.role is _TOOL:
-        status, name = entry.status or "success", entry.tool_name
-        call_id = entry.tool_call_id or ""
-        return ToolMessage(tool_call_id=call_id, name=name, status=status, **common)
+        fields |= {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
+        return ToolMessage(status=entry.status or "success", **fields)
     if entry.role is _ASSISTANT:
-        return AIMessage(name=entry.name, **common, **blocks.write_rows(entry.tool_calls or ()))
-    kind = HumanMessage if entry.role is _USER else SystemMessage
-    return kind(name=entry.name, **common)
+        return AIMessage(**fields, **blocks.write_rows(entry.tool_calls or ()))
+    return (HumanMessage if entry.role is _USER else SystemMessage)(**fields)
 
 
 def _adopt(entry: ConversationEntry) -> BaseMessage:
@@ -271,32 +248,29 @@ def _adopt(entry: ConversationEntry) -> BaseMessage:
         return _build(entry)
     if not isinstance(source, dict) or "role" not in source:
         return _convert(source)
-    content = source.get("content")
+    more: dict[str, Any] = {"id": source["id"]} if isinstance(source.get("id"), str) else {}
+    if isinstance(source.get("content"), (str, list)):
+        more["content"] = source["content"]
     extra = {key: value for key, value in source.items() if key not in _READ_KEYS}
     if source["role"] == "developer":
         extra["__openai_role__"] = "developer"
-    message = _build(entry, content if isinstance(content, (str, list)) else None, extra)
-    if isinstance(source.get("id"), str):
-        message.id = source["id"]
-    return message
+    return _build(entry, additional_kwargs=extra, **more)
 
 
 def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     """Return a copy of a message that says what the entry now says, and keeps everything else."""
     if isinstance(message, FunctionMessage):
-        return _build(entry, extra=message.additional_kwargs)
-    update: dict[str, Any] = {}
+        return _build(entry, additional_kwargs=message.additional_kwargs)
+    if isinstance(message, AIMessage):
+        return message.model_copy(update={"name": entry.name, **_rewrite_answer(message, entry)})
+    update: dict[str, Any] = {"content": blocks.write_content(message.content, entry)}
     if isinstance(message, ToolMessage):
-        update = {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
+        update |= {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
         update["status"] = entry.status or message.status
         if entry.action == "cleared":
             update["artifact"] = None  # it holds the result again
-    elif entry.name != entry.root.name:  # a ChatMessage may be read under another name
-        update["name"] = entry.name
-    if isinstance(message, AIMessage):
-        update |= _rewrite_answer(message, entry)
     else:
-        update["content"] = blocks.write_content(message.content, entry)
+        update["name"] = entry.name
     return message.model_copy(update=update)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -27,31 +26,26 @@ from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
-from history_curator.integrations import CuratedModelCall, is_fraction, rules_for
+from history_curator.integrations import CuratedModelCall, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.tools_and_events import announce, hide_from_stream, recall_tool
 
 try:  # since langchain 1.4: how internal calls are marked, and how much of a span is traced
-    from langchain.agents.middleware.internal_call_transformer import (
-        InternalCallTransformer,
-        internal_call_metadata,
-    )
+    from langchain.agents.middleware import internal_call_transformer as internal
     from langchain.agents.middleware.types import TracePolicy, omit_payload
 except ImportError:
     _INTERNAL: dict[str, Any] = {}
-    _TRACING: dict[str, Any] = {}
+    _TRANSFORMERS: tuple[Any, ...] = ()
+    _TRACE_POLICY: Any = None
 else:
-    _INTERNAL = internal_call_metadata()
-    _TRACING = {
-        "transformers": (InternalCallTransformer,),
-        "trace_policy": TracePolicy(process_inputs=omit_payload),
-    }
+    _INTERNAL = internal.internal_call_metadata()
+    _TRANSFORMERS = (internal.InternalCallTransformer,)
+    _TRACE_POLICY = TracePolicy(process_inputs=omit_payload)
 
 _STATE_KEY = "history_curator_summaries"
-_MOST_SUMMARIES = 256
-"""How many are held in memory, and in the state of a conversation."""
+_MOST_SUMMARIES = 256  # held in memory, and in the state of a conversation
 
 
 def merge_summaries(known: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str]:
@@ -72,19 +66,16 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     """Curates what the model of a ``create_agent`` or deepagents agent is sent.
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
-    and the form of a structured answer counted in. The agent's state and its checkpoints keep the
-    full record, and summaries unless their manager has a cache of its own. Place it last, so that it
-    sees what other middleware add. A request refused as too long is repeated with a smaller view.
+    and the form of a structured answer counted in. 0.5 is a share of the model's window, None all its
+    profile allows. The agent's state and its checkpoints keep the full record, and summaries unless
+    their manager has a cache of its own. Place it last, so that it sees what other middleware add. A
+    request refused as too long is repeated with a smaller view.
 
-    Args:
-        managers: applied in order; none is the budget alone.
-        max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
-        reserve: tokens to leave free.
-        stream_events: whether the agent's custom stream and the run are sent each curation.
-        replace_server_history: whether the whole view is sent where the provider's server would
-            keep the history (``use_previous_response_id``, ``conversation``); else that is an error.
-        name: tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents' own.
-        options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
+    Each curation is sent to the agent's custom stream and the run, unless `stream_events` is False.
+    Where the provider's server would keep the history (``use_previous_response_id``), which is an
+    error, `replace_server_history` sends the whole view. The `name` tells two of them apart;
+    ``"SummarizationMiddleware"`` takes the place of deepagents' own. Options are those of `Curator`;
+    ``recall_tool=True`` gives the agent that tool.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -93,8 +84,8 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         'HistoryCuratorMiddleware'
     """
 
-    transformers = _TRACING.get("transformers", ())
-    trace_policy = _TRACING.get("trace_policy")
+    transformers = _TRANSFORMERS
+    trace_policy = _TRACE_POLICY
 
     def __init__(
         self,
@@ -107,25 +98,25 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         **options: Unpack[SharedOptions],
     ) -> None:
         super().__init__()
-        budget: Any = None if is_fraction(max_tokens) else max_tokens
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.stream_events = stream_events
         self.replace_server_history = replace_server_history
-        self._managers = managers
-        self._name = name
+        self._managers, self._name = managers, name
         self._options: SharedOptions = {"provider": "auto", **options}
+        counter: Any = options.get("counter", "o200k_base")
         if "counter" in options:
-            self._options["counter"] = models.counter_of(options["counter"])
+            counter = self._options["counter"] = models.counter_of(counter)
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
         self._has_warned = False
         # Refuses wrong settings now, not at the first model call.
+        budget: Any = None if models.is_share(max_tokens) else max_tokens
         models.build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
         check_options({"reserve": reserve})
         if managers:
             self.state_schema = CuratedState
-        recall, counter = options.get("recall_tool"), self._options.get("counter", "o200k_base")
+        recall = options.get("recall_tool")
         self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))] if recall else []
 
     @property
@@ -159,21 +150,19 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         known = self._curators.get((profile, counter))
         if known is None:
             options = {**self._options, "provider": profile, "counter": counter}
-            known = models.build_curator(
-                type(self).__name__, self._managers, options, name=self.name
-            )
+            owner = type(self).__name__
+            known = models.build_curator(owner, self._managers, options, name=self.name)
             self._curators[profile, counter] = known
         return known
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:
         """Return the schemas sent along: tools, and the form of a structured answer."""
-        ours = {tool.name: tool for tool in self.tools}
-        for tool in request.tools:
-            name = getattr(tool, "name", "")
-            if name in ours and tool is not ours[name]:
+        for ours in self.tools:
+            others = (tool for tool in request.tools if tool is not ours)
+            if any(getattr(tool, "name", "") == ours.name for tool in others):
                 raise ConfigurationError(
-                    f"tools: two are named {name!r}, yours and the recall tool. Fix: rename yours, "
-                    'or pass recall_tool="look_back" to the middleware.'
+                    f"tools: two are named {ours.name!r}, yours and the recall tool. Fix: rename "
+                    'yours, or pass recall_tool="look_back" to the middleware.'
                 )
         form: Any = request.response_format
         if isinstance(form, (AutoStrategy, ProviderStrategy, ToolStrategy)):
@@ -191,8 +180,9 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         if self.replace_server_history:
             request = _without_server_history(request)
         models.check_server_history(request.model, request.model_settings)
-        self._warn_of_summaries(request)
+        self._warn_of_summaries(request.messages)
         limit = models.limit_for(request.model, self.max_tokens)
+        budget = models.budget_arguments(limit, self.reserve)
         messages: list[Any] = request.messages
         if request.system_message is not None:
             messages = [request.system_message, *messages]
@@ -203,20 +193,18 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         def send(curation: Curation) -> Call:
             if self.stream_events and request.runtime is not None:
                 announce(curation, self.name, request.runtime.stream_writer)
-            return Call(handler, handler, (self._with_view(request, curation),))
+            view: list[Any] = curation.messages
+            changes: dict[str, Any] = {"messages": view}
+            if request.system_message is not None and isinstance(view[0], SystemMessage):
+                changes = {"system_message": view[0], "messages": view[1:]}
+            return Call(handler, handler, (request.override(**changes),))
 
         call = CuratedModelCall(
             curator=self.curator_for(request.model),
             messages=messages,
-            arguments={
-                "tools": self.schemas(request),
-                **models.budget_arguments(limit, self.reserve),
-                "format": FORMAT,
-            },
+            arguments={**budget, "tools": self.schemas(request), "format": FORMAT},
             send=send,
-            curating=lambda: (
-                hide_from_stream(summaries, _INTERNAL) if self._managers else nullcontext()
-            ),
+            curating=lambda: hide_from_stream(summaries, _INTERNAL),
             model=models.asked_models(request.model).models[0],
             usage=lambda response: response.result[-1] if response.result else "",
         )
@@ -227,22 +215,15 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         update: Any = Command(update={_STATE_KEY: new})
         return ExtendedModelResponse(response, update) if new else response
 
-    def _warn_of_summaries(self, request: ModelRequest[Any]) -> None:
-        sources = (message.additional_kwargs.get("lc_source") for message in request.messages)
+    def _warn_of_summaries(self, messages: Sequence[Any]) -> None:
+        sources = {message.additional_kwargs.get("lc_source") for message in messages}
         if not self._has_warned and "summarization" in sources:
             self._has_warned = True
-            problem = (
-                "SummarizationMiddleware has taken messages out of the state: no view shows them"
+            warnings.warn(
+                f"{self.name}: SummarizationMiddleware has taken messages out of the state: no view "
+                "shows them. Fix: leave it out, and pass SummarizingManager(model) to this one.",
+                stacklevel=2,
             )
-            fix = f"leave it out, and pass SummarizingManager(model) to {type(self).__name__}"
-            warnings.warn(f"{self.name}: {problem}. Fix: {fix}.", stacklevel=2)
-
-    def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
-        """Return a request with the view in place of the conversation."""
-        messages = curation.messages
-        if request.system_message is None or not isinstance(messages[0], SystemMessage):
-            return request.override(messages=messages)
-        return request.override(system_message=messages[0], messages=messages[1:])
 
 
 def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -1,4 +1,4 @@
-"""The inputs of the integrations: messages, settings, and the chat model behind a step."""
+"""The inputs of the integrations: settings, messages, and the chat model with its budget."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from history_curator.integrations import (
     answer_is_apart,
     as_managers,
     budget_of,
-    is_fraction,
-    share_of,
 )
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
@@ -90,9 +88,9 @@ def build_curator(
     owner: str, managers: Sequence[Any], options: Mapping[str, Any], **more: Any
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
-    names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
-    check_arguments(owner, {**options, **more}, names, managers)
     settings: dict[str, Any] = {**options, **more}
+    names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
+    check_arguments(owner, settings, names, managers)
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":
@@ -123,12 +121,12 @@ def messages_of(given: Any) -> list[Any]:
 # The chat model inside its wrappers.
 
 
-def _steps_in(runnable: Any) -> Iterator[Any]:
-    """Yield a runnable and what is inside it: bindings, retries, fallbacks and steps of a chain."""
-    yield runnable
+def _steps_in(runnable: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield a runnable and all inside it (bindings, retries, fallbacks, steps), with their fields."""
+    fields = getattr(runnable, "__dict__", {})  # a binding hands other attributes on
+    yield runnable, fields
     if isinstance(runnable, BaseLanguageModel):
         return
-    fields = _fields_of(runnable)
     inner = [fields.get(name) for name in ("bound", "runnable", "default")]
     inner += fields.get("fallbacks") or ()
     if isinstance(runnable, RunnableSequence):
@@ -140,19 +138,14 @@ def _steps_in(runnable: Any) -> Iterator[Any]:
             yield from _steps_in(step)
 
 
-def _models_in(model: Any) -> list[Any]:
-    """Return every chat model that may answer; the object itself where it is none of LangChain's."""
-    return [each for each in _steps_in(model) if isinstance(each, BaseLanguageModel)] or [model]
-
-
 def is_model(runnable: Any) -> bool:
     """Return whether there is a chat model in a runnable."""
-    return any(isinstance(each, BaseLanguageModel) for each in _steps_in(runnable))
+    return any(isinstance(step, BaseLanguageModel) for step, _ in _steps_in(runnable))
 
 
-def _fields_of(runnable: Any) -> dict[str, Any]:
-    """Return the fields of a runnable's own; bindings hand other attributes on to the one inside."""
-    return getattr(runnable, "__dict__", {})
+def _models_in(model: Any) -> list[Any]:
+    """Return every chat model that may answer; the object itself where it is none of LangChain's."""
+    return [step for step, _ in _steps_in(model) if isinstance(step, BaseLanguageModel)] or [model]
 
 
 def _model_name(model: Any) -> str | None:
@@ -171,7 +164,7 @@ def asked_models(model: Any) -> Asked:
 
 def provider_of(model: Any) -> str:
     """Return the profile of a chat model; ``portable`` when its fallbacks are of other providers."""
-    found = {_provider_of_one(candidate) for candidate in _models_in(model)} - {"core"}
+    found = set(map(_provider_of_one, _models_in(model))) - {"core"}
     if found == {"openai", "openai-responses"}:
         return "openai"  # Responses takes all that Chat Completions takes
     return "portable" if len(found) > 1 else next(iter(found), "core")
@@ -189,17 +182,14 @@ def _provider_of_one(model: Any) -> str:
 
 
 def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-    """Return tools of any kind LangChain binds as the schemas that are sent.
-
-    A dict that is no function, such as a provider's ``{"google_search": {}}``, stays as it is.
-    """
+    """Return tools of any kind LangChain binds as the schemas that are sent; others as they are."""
     return [_schema_of(tool) for tool in tools] if tools else None
 
 
 def _schema_of(tool: Any) -> dict[str, Any]:
     try:
         return convert_to_openai_tool(tool)
-    except (TypeError, ValueError):  # of a provider's own, such as google.genai's Tool
+    except (TypeError, ValueError):  # of a provider's own, such as {"google_search": {}}
         return dict(tool) if isinstance(tool, Mapping) else {"tool": repr(tool)}
 
 
@@ -209,8 +199,8 @@ _ANSWER_FORMS = ("response_format", "response_json_schema", "response_schema", "
 
 def bound_tools(model: Any) -> list[dict[str, Any]] | None:
     """Return the schemas bound to a model: tools, and the form of a structured answer."""
-    for step in _steps_in(model):
-        kwargs = _fields_of(step).get("kwargs") or {}
+    for _, fields in _steps_in(model):
+        kwargs = fields.get("kwargs") or {}
         forms = [kwargs[name] for name in _ANSWER_FORMS if kwargs.get(name)]
         if schemas := schemas_of([*(kwargs.get("tools") or ()), *forms]):
             return schemas
@@ -222,13 +212,9 @@ SERVER_HISTORY = ("use_previous_response_id", "previous_response_id", "conversat
 
 
 def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) -> None:
-    """Refuse a model whose server keeps the history: what a view leaves out would be read on.
-
-    `settings` are those of one call.
-    """
+    """Refuse a model or a call whose server keeps the history, and reads on what a view leaves out."""
     given = dict(settings or {})
-    for step in _steps_in(model):
-        fields = _fields_of(step)
+    for _, fields in _steps_in(model):
         given |= {**(fields.get("model_kwargs") or {}), **(fields.get("kwargs") or {})}
         given["use_previous_response_id"] = fields.get("use_previous_response_id")
         if name := next((name for name in SERVER_HISTORY if given.get(name)), None):
@@ -245,20 +231,29 @@ def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) 
 def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
-    `output` says how many tokens to leave for the answer. Bindings, retries, fallbacks and sequences
-    are seen through; with fallbacks the smallest budget counts. A model that does not say how much it
-    takes is a `ConfigurationError`, and so is an `output` that leaves no tokens for messages.
+    `output` are the tokens to leave for the answer. Bindings, retries and sequences are seen through;
+    of fallbacks the smallest budget counts. A model that does not say how much it takes is a
+    `ConfigurationError`, and so is an `output` that leaves no tokens for messages.
     """
     budgets = [budget_of(_window_of(each), output=output) for each in _models_in(model)]
     return min(budgets, key=lambda budget: budget.max_tokens)
 
 
+def is_share(max_tokens: object) -> bool:
+    """Return whether a budget is given as a share of a model's window: 0.5, not 8_000."""
+    if isinstance(max_tokens, float) and not 0.0 < max_tokens <= 1.0:
+        fix = "a whole number of tokens, or a share of the model's window above 0.0 and at most 1.0"
+        raise ConfigurationError(f"max_tokens is {max_tokens!r}. Fix: {fix}.")
+    return isinstance(max_tokens, float)
+
+
 def limit_for(model: Any, max_tokens: Any, output: int | None = None) -> int:
     """Return the budget of a request: as given, as a share of the window, or the model's own."""
-    if max_tokens is not None and not is_fraction(max_tokens):
+    if max_tokens is not None and not is_share(max_tokens):
         return max_tokens  # type: ignore[no-any-return]
     budget = budget_for_model(model, output=output)
-    return budget.max_tokens if max_tokens is None else share_of(budget, max_tokens).max_tokens
+    share = int(budget.limit * (max_tokens or 1.0))
+    return max(1, min(budget.max_tokens, share))
 
 
 def _window_of(model: Any) -> Window:
@@ -272,14 +267,12 @@ def _window_of(model: Any) -> Window:
         )
     fields = ("max_output_tokens", "max_completion_tokens", "max_tokens")
     settings = (getattr(model, field, None) for field in fields)
-    return Window(
-        words,
-        int(limit),
-        apart=answer_is_apart(_provider_of_one(model), int(limit)),
-        asked=next((n for n in settings if isinstance(n, int) and n > 0), None),
-        writes=profile.get("max_output_tokens"),
-        called="max_input_tokens",
+    asked = next((n for n in settings if isinstance(n, int) and n > 0), None)
+    apart, writes = (
+        answer_is_apart(_provider_of_one(model), limit),
+        profile.get("max_output_tokens"),
     )
+    return Window(words, limit, apart, asked, writes, called="max_input_tokens")
 
 
 def counter_for(model: Any) -> str:
@@ -300,11 +293,14 @@ def counter_of(given: Any) -> str | TokenCounter:
     return MessageCounter(given)
 
 
-class MessageCounter:
-    """A `TokenCounter` around a function of LangChain messages.
+_serial = count(1)
 
-    Messages are counted one by one, less the function's count of no message at all, so that a view
-    fits whenever their sum does.
+
+class MessageCounter:
+    """A `TokenCounter` around a function of LangChain messages, or of one message.
+
+    Messages are counted one by one, less the count of no message, so that a view fits whenever their
+    sum does.
     """
 
     def __init__(self, function: Callable[..., int]) -> None:
@@ -313,23 +309,22 @@ class MessageCounter:
         # Counts are remembered under the name: two functions of one name must not be mixed up.
         self.name = f"{name}#{next(_serial)}"
         self.priming = 0
-        wanted: Any = None
-        with suppress(TypeError, ValueError):
-            parameters = inspect.signature(function).parameters
-            wanted = next((each.annotation for each in parameters.values()), None)
-        # As `trim_messages` tells it: by the annotation, here also where that is a text.
-        kind = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
-        self._takes_one = kind.rpartition(".")[2].endswith("Message")
+        wanted = _first_annotation(function)  # by which `trim_messages` tells, too
+        self._takes_one = wanted.endswith("Message")
         if not self._takes_one:
-            try:
+            with suppress(Exception):
                 self.priming = int(function([]))
-            except Exception as error:
-                self._takes_one = wanted is inspect.Parameter.empty
-                if self._takes_one and not _counts_one(function):
-                    raise ConfigurationError(
-                        f"counter: {name} counts neither a list of messages nor a message. "
-                        f"Fix: def {name}(messages: list[BaseMessage]) -> int: …"
-                    ) from error
+                return
+        if wanted:
+            return
+        self._takes_one = True
+        try:
+            int(function(HumanMessage("hi")))
+        except Exception as error:
+            raise ConfigurationError(
+                f"counter: {name} counts neither a list of messages nor a message. "
+                f"Fix: def {name}(messages: list[BaseMessage]) -> int: …"
+            ) from error
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -349,10 +344,9 @@ class MessageCounter:
         return int(self.function([message])) - self.priming
 
 
-def _counts_one(function: Callable[..., Any]) -> bool:
-    with suppress(Exception):
-        return isinstance(function(HumanMessage("hi")), int)
-    return False
-
-
-_serial = count(1)
+def _first_annotation(function: Callable[..., Any]) -> str:
+    """Return the type of a function's first argument in words; an empty text where it has none."""
+    with suppress(TypeError, ValueError):
+        first = next(iter(inspect.signature(function).parameters.values()), "")
+        return str(first).partition(": ")[2].strip("'")
+    return ""

@@ -38,8 +38,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     `BudgetUnsatisfiableError` when the least that must be sent does not fit.
 
     The settings are those of `Curator`, and may be changed at any time: by assignment,
-    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. Without managers and with a
-    named counter it survives ``dumps``.
+    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. Tools of any kind become schemas.
+    Without managers and with a named counter it survives ``dumps``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -48,28 +48,18 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         True
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=False, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     managers: Annotated[tuple[Any, ...], BeforeValidator(as_managers)] = ()
-    """Applied in order, or one alone; none is the budget alone."""
-
     tail: Literal["request", "history"] | None = None
-
     reserve: int = 0
-
     tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(models.schemas_of)] = None
-    """Schemas of the tools sent along; tools of any kind are turned into schemas."""
-
     bus: Any = Field(default=None, exclude=True)
-    """An `EventBus` that receives `HistoryCurated`."""
-
     name: str | None = "HistoryCurator"
-    """The name of the span in a trace."""
 
     _curator: Curator | None = PrivateAttr(default=None)
     _built_from: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _asked: Asked = PrivateAttr(default=Asked())
-    """The model behind this step, where it is known."""
+    _asked: Asked = PrivateAttr(default=Asked())  # the model behind this step, where it is known
 
     def __init__(
         self,
@@ -78,14 +68,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         **settings: Unpack[models.StepOptions],
     ) -> None:
         if positional:
-            models.check_arguments(type(self).__name__, {}, (), positional)
-            raise ConfigurationError(
-                "HistoryCurator takes its managers by name. Fix: managers=[…]."
-            )
+            models.check_arguments("HistoryCurator", {}, (), positional)
+            fix = "managers=[…]"
+            raise ConfigurationError(f"HistoryCurator takes its managers by name. Fix: {fix}.")
         given: dict[str, Any] = {"max_tokens": max_tokens, **settings}
-        # Wrong settings are refused while the chain is being written, not when it runs; here,
-        # because pydantic would turn our own error into one of its own.
-        _check(type(self), given)
+        self._check(given)  # here, because pydantic would turn our error into one of its own
         super().__init__(**given)
         _ = self.curator
 
@@ -122,40 +109,38 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def invoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
-        step = self.bind(**kwargs)
-        return step._call_with_config(step._invoke, input, config)
+        steps = self.bind(**kwargs)._steps
+        return self._call_with_config(
+            lambda given, run_manager: run_sync(steps(given, run_manager)), input, config
+        )
 
     @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
-        step = self.bind(**kwargs)
-        return await step._acall_with_config(step._ainvoke, input, config)
+        steps = self.bind(**kwargs)._steps
+        return await self._acall_with_config(
+            lambda given, run_manager: run_async(steps(given, run_manager)), input, config
+        )
 
-    def _invoke(self, given: Any, run_manager: Any) -> list[BaseMessage]:
-        return run_sync(self._steps(given, run_manager.get_child()))
-
-    async def _ainvoke(self, given: Any, run_manager: Any) -> list[BaseMessage]:
-        return await run_async(self._steps(given, run_manager.get_child()))
-
-    def _steps(self, given: Any, callbacks: Any) -> Steps[list[BaseMessage]]:
+    def _steps(self, given: Any, run_manager: Any) -> Steps[list[BaseMessage]]:
         with hide_from_stream() if self.managers else nullcontext():
             curation: Curation = yield Call(self.curate, self.acurate, (given,))
-        announce(curation, self.name or "history", graph_writer(), callbacks)
+        announce(curation, self.name or "history", graph_writer(), run_manager.get_child())
         return curation.messages
 
     @override
     def __or__(self, other: Any) -> Any:
         """Compose. In front of a model its provider, its tools and ``tail`` are known."""
-        step: Runnable[Any, Any] = self
-        if models.is_model(other):
-            models.check_server_history(other)
-            found: dict[str, Any] = {"tools": self.tools or models.bound_tools(other)}
-            found["tail"] = self.tail or "request"
-            if self.provider == "auto":
-                found["provider"] = models.provider_of(other)
-            step = before = self.model_copy(update=found)
-            before._asked = models.asked_models(other)
+        if not models.is_model(other):
+            return super().__or__(other)
+        models.check_server_history(other)
+        found: dict[str, Any] = {"tools": self.tools or models.bound_tools(other)}
+        found["tail"] = self.tail or "request"
+        if self.provider == "auto":
+            found["provider"] = models.provider_of(other)
+        step = self.model_copy(update=found)
+        step._asked = models.asked_models(other)
         return RunnableSerializable.__or__(step, other)
 
     @override
@@ -166,7 +151,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other settings; unknown ones and wrong values are refused."""
-        _check(type(self), update or {})
+        self._check(update or {})
         return super().model_copy(update=update, deep=deep)
 
     def curate(self, given: Any) -> Curation:
@@ -181,40 +166,31 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def curator(self) -> Curator:
         """The core's curator behind this step, built of its settings as they are now."""
         settings: dict[str, Any] = {name: self.__dict__[name] for name in _CURATOR_FIELDS}
-        if settings["provider"] == "auto":
-            settings["provider"] = "core"
         built_from = {**settings, "asked": self._asked}
         if self._curator is None or built_from != self._built_from:
-            settings["counter"] = models.counter_of(settings["counter"])
-            _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
-            settings["provider"] = rules_for(
-                settings["provider"], self._asked, settings["reasoning"]
-            )
+            provider = "core" if self.provider == "auto" else self.provider
+            settings["provider"] = rules_for(provider, self._asked, self.reasoning)
             settings["name"] = self.name or "history"
-            self._curator = Curator(*as_managers(settings.pop("managers")), **settings)
+            managers = as_managers(settings.pop("managers"))
+            self._curator = models.build_curator("HistoryCurator", managers, settings)
             self._built_from = built_from
         return self._curator
 
     def _arguments(self) -> dict[str, Any]:
-        return {
-            "tools": models.schemas_of(self.tools),  # they may be assigned, or come with a copy
-            "tail": self.tail,
-            **models.budget_arguments(self.max_tokens, self.reserve),
-            "format": FORMAT,
-        }
+        budget = models.budget_arguments(self.max_tokens, self.reserve)
+        tools = models.schemas_of(self.tools)  # they may be assigned, or come with a copy
+        return {**budget, "tools": tools, "tail": self.tail, "format": FORMAT}
 
+    @classmethod
+    def _check(cls, given: Mapping[str, Any]) -> None:
+        models.check_arguments(cls.__name__, given, cls.model_fields, given.get("managers"))
+        if isinstance(given.get("max_tokens"), float):
+            raise ConfigurationError(
+                f"max_tokens is {given['max_tokens']}, a share of the window of a model that is not "
+                "known here. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
+            )
+        check_options(given)
 
-def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
-    models.check_arguments(owner.__name__, given, owner.model_fields, given.get("managers"))
-    if isinstance(given.get("max_tokens"), float):
-        raise ConfigurationError(
-            f"{owner.__name__}: max_tokens is {given['max_tokens']}, a share of the window of a model "
-            "it does not know. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
-        )
-    check_options(given)
-
-
-# langgraph.
 
 Update = dict[str, list[BaseMessage]]
 

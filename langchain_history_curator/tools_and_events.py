@@ -16,12 +16,13 @@ from history_curator.curator import Curation
 from history_curator.entries import RECALL_TOOL_NAME, ConversationEntry, recall_hint, span_handle
 from history_curator.errors import ConfigurationError
 from history_curator.events import HistoryCurated
+from history_curator.formats import read_entries
 from history_curator.managers import keeping_summaries
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import build_curator, messages_of, schemas_of
 
-# The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
+_TRANSCRIPT = "history_curator_transcript"  # the key of another agent's messages in an artifact
 
 
 def recall_tool(
@@ -44,8 +45,7 @@ def recall_tool(
 
     def read() -> list[ConversationEntry]:
         given = record() if callable(record) else record
-        given = getattr(given, "record", given)
-        return _read_entries(getattr(given, "messages", given))
+        return _read_entries(getattr(given, "record", given))
 
     async def aread() -> list[ConversationEntry]:
         given = record() if callable(record) else record
@@ -60,10 +60,9 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
     try:
         from langgraph.prebuilt import ToolRuntime
     except ImportError as error:
-        raise ImportError(
-            "A recall tool that reads the agent's own state needs langgraph. "
-            "Fix: pip install 'history-curator[agents]', or pass the record: recall_tool(history)."
-        ) from error
+        fix = "pip install 'history-curator[agents]', or pass the record: recall_tool(history)"
+        problem = "A recall tool that reads the agent's own state needs langgraph"
+        raise ImportError(f"{problem}. Fix: {fix}.") from error
 
     def recall(runtime: Any, **asked: str | None) -> str:
         return Recall(_read_entries(runtime.state), **options)(**asked)
@@ -73,14 +72,10 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
     return recall
 
 
-_TRANSCRIPT = "history_curator_transcript"
-"""The key under which an artifact holds the messages of another agent."""
-
-
 def _read_entries(given: Any) -> list[ConversationEntry]:
     """Return messages as entries, and after them those of the hand-offs among them."""
     messages = messages_of(given)
-    entries = [entry for n, message in enumerate(messages) for entry in FORMAT.read(message, n)]
+    entries = read_entries(messages, FORMAT)
     for message in messages:
         artifact = getattr(message, "artifact", None)
         if isinstance(artifact, dict) and isinstance(artifact.get(_TRANSCRIPT), list):
@@ -106,19 +101,22 @@ def handoff_view(
     """
     if mode not in ("fork", "fresh"):
         raise ConfigurationError(f"handoff_view: mode is {mode!r}. Fix: 'fork' or 'fresh'.")
-    said = [
-        m for m in messages_of(conversation) if mode == "fork" or not isinstance(m, SystemMessage)
-    ]
+    said = messages_of(conversation)
+    if mode == "fresh":
+        said = _without_system(said)
     answered = {m.tool_call_id for m in said if isinstance(m, ToolMessage)}
     calling = [n for n, m in enumerate(said) if isinstance(m, AIMessage) and m.tool_calls]
     if calling and any(call["id"] not in answered for call in said[calling[-1]].tool_calls):
-        del said[calling[-1] :]
+        said = said[: calling[-1]]
     if task is not None:
-        said.append(HumanMessage(task))
-    curator = build_curator(
-        "handoff_view", managers, options, max_tokens=max_tokens, name="handoff"
-    )
+        said = [*said, HumanMessage(task)]
+    owner, budget = "handoff_view", {"max_tokens": max_tokens, "name": "handoff"}
+    curator = build_curator(owner, managers, options, **budget)
     return curator.curate(said, tools=schemas_of(tools), format=FORMAT).messages
+
+
+def _without_system(messages: Sequence[Any]) -> list[Any]:
+    return [message for message in messages if not isinstance(message, SystemMessage)]
 
 
 def fold_back(
@@ -134,28 +132,21 @@ def fold_back(
     artifact: it is never sent to a model, and `recall_tool` returns it by the handle. The last line
     is ours, whatever the answer looks like.
     """
-    said = [message for message in transcript if not isinstance(message, SystemMessage)]
+    said = _without_system(transcript)
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
     if not said:
         return ToolMessage(answer, tool_call_id=tool_call_id, name=name)
-    handle = span_handle([entry for n, m in enumerate(said) for entry in FORMAT.read(m, n)])
-    note = f"[how it was done, {len(said)} messages: {recall_hint(handle, recall_tool)}]"
-    return ToolMessage(
-        f"{answer}\n{note}", tool_call_id=tool_call_id, name=name, artifact={_TRANSCRIPT: said}
-    )
+    hint = recall_hint(span_handle(read_entries(said, FORMAT)), recall_tool)
+    text = f"{answer}\n[how it was done, {len(said)} messages: {hint}]"
+    return ToolMessage(text, tool_call_id=tool_call_id, name=name, artifact={_TRANSCRIPT: said})
 
-
-# Each curation as a custom event inside a run, and as one span of a trace.
 
 EVENT_NAME = "history_curated"
-"""The name of the custom event."""
+"""The name of the custom event that each curation is inside a run."""
 
 
 def announce(curation: Curation, name: str, writer: Any, callbacks: Any = None) -> None:
-    """Send an event to a graph's custom stream, if there is one, and to the run it is part of.
-
-    `callbacks` are those of the run, where they are known.
-    """
+    """Send an event to a graph's custom stream, if there is one, and to the run with its callbacks."""
     if writer is None and callbacks is not None and not callbacks.handlers:
         return
     event = HistoryCurated.of(curation.report, prompt_name=name).to_dict()
@@ -180,20 +171,13 @@ def graph_writer() -> Callable[[Any], None] | None:
 def hide_from_stream(
     summaries: MutableMapping[str, str] | None = None, metadata: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Trace models called inside as a manager's own, and keep them out of the streamed answer.
+    """Mark models called inside as a manager's own, and keep them out of the streamed answer.
 
-    Summaries they write are put into `summaries`; `metadata` is what a framework marks them with.
+    Their summaries are put into `summaries`; `metadata` are further marks.
     """
     outer = ensure_config()
-    inner = {
-        **outer,
-        "tags": [*(outer.get("tags") or ()), "nostream"],
-        "metadata": {
-            **(outer.get("metadata") or {}),
-            "lc_source": "summarization",
-            **(metadata or {}),
-        },
-    }
+    marks = {**(outer.get("metadata") or {}), "lc_source": "summarization", **(metadata or {})}
+    inner = {**outer, "tags": [*(outer.get("tags") or ()), "nostream"], "metadata": marks}
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:
         with keeping_summaries(summaries):

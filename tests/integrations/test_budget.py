@@ -1,18 +1,14 @@
-"""The budget of a model: what its limit means, and how much of it the answer takes."""
+"""The budget of a model, the answer's share of it, and whose rules hold where the model is known."""
 
 from __future__ import annotations
 
 import pytest
 
+from history_curator import get_profile
 from history_curator.errors import ConfigurationError
-from history_curator.integrations import (
-    Budget,
-    Window,
-    answer_is_apart,
-    budget_of,
-    is_fraction,
-    share_of,
-)
+from history_curator.integrations import Asked, Window, answer_is_apart, budget_of, rules_for
+
+OPUS = Asked(("claude-opus-4-8",), in_place=True)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +31,7 @@ def test_the_answer_gets_what_it_is_promised(window: Window, expected: int) -> N
 
 def test_what_is_asked_for_wins() -> None:
     assert budget_of(Window("m", 10_000, asked=5_000), output=100).max_tokens == 9_400
-    assert budget_of(Window("m", 10_000), output=0, margin=0, taken=10).max_tokens == 9_990
+    assert budget_of(Window("m", 10_000), output=0, margin=0).max_tokens == 10_000
 
 
 @pytest.mark.parametrize("output", [10_000, 9_500, -1])
@@ -52,7 +48,6 @@ def test_no_room_is_an_error_that_says_so(output: int) -> None:
         ("openai", 400_000, False),
         ("openai", 128_000, False),
         ("anthropic", 272_000, False),
-        ("bedrock", 200_000, False),
         ("core", 272_000, False),
     ],
 )
@@ -60,14 +55,26 @@ def test_limits_of_the_input_alone(provider: str, limit: int, apart: bool) -> No
     assert answer_is_apart(provider, limit) is apart
 
 
-class TestShare:
-    BUDGET = Budget(8_000, 10_000, 1_500, "m")
+@pytest.mark.parametrize(
+    ("asked", "stays"),
+    [
+        (OPUS, True),
+        (Asked(("anthropic/claude-sonnet-5",), in_place=True), True),
+        (Asked(("claude-opus-4-7",), in_place=True), False),
+        (Asked(("claude-3-5-sonnet-20241022",), in_place=True), False),
+        (Asked(("claude-opus-4-8",), in_place=False), False),
+        (Asked(("claude-opus-4-8", None), in_place=True), False),
+        (Asked(), False),
+    ],
+)
+def test_later_system_messages_stay_where_model_and_client_take_them(
+    asked: Asked, stays: bool
+) -> None:
+    assert rules_for("anthropic", asked).hoists is not stays
 
-    def test_is_of_the_whole_limit_and_never_more_than_the_budget(self) -> None:
-        assert share_of(self.BUDGET, 0.5).max_tokens == 5_000
-        assert share_of(self.BUDGET, 0.9) is self.BUDGET
 
-    @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
-    def test_outside_of_the_window_is_refused(self, share: float) -> None:
-        with pytest.raises(ConfigurationError, match="a share of the model's window"):
-            is_fraction(share)
+def test_a_profile_of_ones_own_stays_and_reasoning_is_handed_on() -> None:
+    mine = get_profile("anthropic", later_system="demote")
+    assert rules_for(mine, OPUS) is mine
+    assert rules_for("anthropic", OPUS, "keep").reasoning == "keep"
+    assert rules_for("openai", Asked(("gpt-4o",))) is rules_for("openai", Asked(("gpt-5",)))

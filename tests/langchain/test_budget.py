@@ -36,6 +36,17 @@ class TestBudget:
         assert "max_input_tokens 10000" in budget.source
         assert "less 1000 for the answer" in budget.source
 
+    @pytest.mark.parametrize(("share", "expected"), [(0.5, 5_000), (0.9, 8_500), (1.0, 8_500)])
+    def test_a_share_of_the_window_is_never_more_than_the_budget(
+        self, share: float, expected: int
+    ) -> None:
+        assert HistoryCurator.for_model(model_of(), share).max_tokens == expected
+
+    @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
+    def test_a_share_of_more_than_the_window_is_refused(self, share: float) -> None:
+        with pytest.raises(ConfigurationError, match="a share of the model's window"):
+            HistoryCurator.for_model(model_of(), share)
+
     def test_the_smallest_of_several_fallbacks(self) -> None:
         model = model_of(10_000).with_fallbacks([model_of(4_000, 200)])
         assert budget_for_model(model).limit == 4_000
