@@ -140,7 +140,8 @@ def _read_one(file: str, which: int | None) -> LabConversation:
         len(conversations) - 1,
     )
     if (which or 0) > last:
-        raise HistoryCuratorError(f"{held}, and no number {which}. Fix: --which 0 to {last}.")
+        fix = f"--which 0 to {last}" if last else "leave --which out"
+        raise HistoryCuratorError(f"{held}, and no number {which}. Fix: {fix}.")
     if which is None and last:
         names = ", ".join(f"{n} {each.id}" for n, each in enumerate(conversations[:6]))
         more = ", …" if last > 5 else ""

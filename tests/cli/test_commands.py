@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,11 +24,15 @@ def run(*arguments: str | Path, stdin: str | None = None) -> Any:
     return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
 
 
+def write(path: Path, *rows: Any) -> Path:
+    """Write one JSON document, or several as JSON lines."""
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def talk(tmp_path: Path) -> Path:
-    path = tmp_path / "talk.json"
-    path.write_text(json.dumps(sample_conversation()), encoding="utf-8")
-    return path
+    return write(tmp_path / "talk.json", sample_conversation())
 
 
 class TestDemo:
@@ -44,9 +48,7 @@ class TestDemo:
         for said in ("went in", "is sent", "left out", "curator", "newest that fit", "cached",
                       "cost", "lost", "invalid", "over"):  # fmt: skip
             assert said in done.output
-        assert "Checkout p95" in target.read_text(encoding="utf-8") or (
-            'data-encoding="gzip"' in target.read_text(encoding="utf-8")
-        )
+        assert "24 calls of a session" in target.read_text(encoding="utf-8")
 
     def test_it_needs_no_framework(self, tmp_path: Path) -> None:
         code = (
@@ -85,20 +87,16 @@ class TestCurate:
         [("curate", 2), ("check", 2), ("count", 0), ("compare --policy curator", 0)],
     )
     def test_an_error_names_the_conversation(self, tmp_path: Path, command: str, code: int) -> None:
-        path = tmp_path / "talks.jsonl"
         rows: list[Any] = [[user("hi"), assistant("yes")], [user("hi"), {"role": "wizard"}]]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        done = run(*command.split(), path)
+        done = run(*command.split(), write(tmp_path / "talks.jsonl", *rows))
         assert done.exit_code == code, done.output
         assert "talks.jsonl#1" in done.stderr
         assert "messages[1].role" in done.stderr
 
     def test_a_budget_error_names_the_conversation(self, tmp_path: Path) -> None:
-        path = tmp_path / "talks.json"
-        path.write_text(json.dumps([{"id": "small", "messages": [user("hi")]},
-                                    {"id": "large", "messages": [system("x " * 900), user("hi")]}]),
-                        encoding="utf-8")  # fmt: skip
-        done = run("curate", path, "-n", "100")
+        rows = [{"id": "small", "messages": [user("hi")]},
+                {"id": "large", "messages": [system("x " * 900), user("hi")]}]  # fmt: skip
+        done = run("curate", write(tmp_path / "talks.json", rows), "-n", "100")
         assert done.exit_code == 2
         assert "large: The smallest view needs" in done.stderr
 
@@ -131,31 +129,23 @@ class TestCheck:
         assert "2 violations in 1 of 1 conversation." in done.output
 
 
-class TestExplainAndReport:
-    def test_explain_names_every_decision(self, talk: Path) -> None:
+class TestExplain:
+    def test_it_names_every_decision(self, talk: Path) -> None:
         done = run("explain", talk, "-n", "6000")
         assert done.exit_code == 0, done.output
         assert "of 6000 tokens" in done.output
         assert "kept" in done.output
 
-    def test_explain_writes_a_page(self, talk: Path, tmp_path: Path) -> None:
-        target = tmp_path / "page.html"
-        assert run("explain", talk, "-n", "6000", "--html", target).exit_code == 0
-        assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
-
     def test_a_conversation_that_is_not_there(self, talk: Path) -> None:
         done = run("explain", talk, "--which", "7")
         assert done.exit_code == 2
-        assert "--which" in done.output
-        assert "number 7" in done.output
+        assert "holds 1 conversation, and no number 7. Fix: leave --which out." in done.stderr
 
     def test_several_conversations_are_said_and_chosen_with_which(self, tmp_path: Path) -> None:
-        rows = [{"id": name, "messages": [user(f"hi {name}")]} for name in ("one", "two", "three")]
-        for number, row in enumerate(rows):
-            (tmp_path / f"{number}.json").write_text(json.dumps(row), encoding="utf-8")
-        (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:1]))
+        for number, name in enumerate(("one", "two", "three")):
+            write(tmp_path / f"{number}.json", {"id": name, "messages": [user(f"hi {name}")]})
         done = run("explain", tmp_path)
-        assert "holds 4 conversations; this is number 0. Choose with --which: 0 one" in done.stderr
+        assert "holds 3 conversations; this is number 0. Choose with --which: 0 one" in done.stderr
         assert "hi two" in run("explain", tmp_path, "--which", "1").output
 
     @pytest.mark.parametrize("command", ["explain", "session -o {0}/s.html", "check", "count"])
@@ -163,7 +153,7 @@ class TestExplainAndReport:
         self, tmp_path: Path, command: str
     ) -> None:
         (tmp_path / "a.json").write_text("{oops", encoding="utf-8")
-        (tmp_path / "b.json").write_text(json.dumps([user("hi")]), encoding="utf-8")
+        write(tmp_path / "b.json", [user("hi")])
         done = run(*command.format(tmp_path).split(), tmp_path)
         assert done.exit_code == (2 if command == "check" else 0), done.output
         assert "a.json, not JSON" in done.stderr
@@ -172,8 +162,7 @@ class TestExplainAndReport:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COLUMNS", "80")
-        path = tmp_path / "talk.json"
-        path.write_text(json.dumps([user("word " * 100), call("c1"), user("so?")]))
+        path = write(tmp_path / "talk.json", [user("word " * 100), call("c1"), user("so?")])
         lines = run("explain", path).output.splitlines()
         assert max(map(len, lines)) <= 80
         assert sum(line.count("word") for line in lines) > 12
@@ -185,10 +174,9 @@ class TestExplainAndReport:
         monkeypatch.setenv("COLUMNS", "80")
         calls = [{"type": "tool_use", "id": f"c{n}", "name": "f", "input": {}} for n in (1, 2)]
         results = [{"type": "tool_result", "tool_use_id": f"c{n}", "content": "r"} for n in (1, 2)]
-        path = tmp_path / "talk.json"
         said = [user("go"), {"role": "assistant", "content": calls},
                 {"role": "user", "content": results}, assistant("done"), user("")]  # fmt: skip
-        path.write_text(json.dumps(said), encoding="utf-8")
+        path = write(tmp_path / "talk.json", said)
         lines = run("explain", path).output.splitlines()
         assert max(map(len, lines)) <= 80
         numbers = [line.split()[0] for line in lines[2:] if line[:2].strip().isdigit()]
@@ -210,12 +198,9 @@ class TestExplainAndReport:
 
 
 class TestCount:
-    def test_it_counts_as_the_library_does(self, talk: Path) -> None:
-        row = json.loads(run("count", talk, "--json").stdout)
-        assert row["tokens"] == count_tokens(sample_conversation())
-
     def test_it_says_when_it_estimates(self, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exact = json.loads(run("count", talk, "--json").stdout)
+        assert exact["tokens"] == count_tokens(sample_conversation())
         monkeypatch.setattr("history_curator.tokens.tiktoken_counter._loaded", {"o200k_base": None})
         estimate = json.loads(run("count", talk, "--json", "--counter", "o200k_base").stdout)
         assert (exact["is_estimate"], estimate["is_estimate"]) == (False, True)
@@ -223,18 +208,10 @@ class TestCount:
         assert "estimated (o200k_base)" in run("count", talk).output
 
 
-class TestCompare:
-    def test_an_unknown_policy_names_the_known(self, talk: Path) -> None:
-        done = run("compare", talk, "--policy", "acme")
-        assert done.exit_code == 2
-        assert "trim_messages" in done.stderr
-
-
-SAID = [user("one"), *exchange("a", text="big " * 200), assistant("done"),
-        user("two"), assistant("ok"), user("three"), assistant("ok")]  # fmt: skip
-
-
 class TestPrune:
+    SAID: ClassVar = [user("one"), *exchange("a", text="big " * 200), assistant("done"),
+                      user("two"), assistant("ok"), user("three"), assistant("ok")]  # fmt: skip
+
     @pytest.mark.parametrize("dry", [True, False])
     def test_a_database_is_cleaned(self, tmp_path: Path, dry: bool) -> None:
         pytest.importorskip("langchain_community", reason="langchain-community is absent")
@@ -243,7 +220,7 @@ class TestPrune:
 
         url = f"sqlite:///{tmp_path / 'chat.db'}"
         history = SQLChatMessageHistory("s1", connection=url)
-        history.add_messages(convert_to_messages(SAID))
+        history.add_messages(convert_to_messages(self.SAID))
         done = run("prune", url, *([] if dry else ["--apply"]))
         assert done.exit_code == 0, done.output
         assert "trimmed" in done.output
@@ -309,6 +286,17 @@ class TestTheCommandItself:
         assert f"Example: history-curator {command}" in text
 
 
+@pytest.mark.parametrize(
+    ("policy", "said"), [("acme", "trim_messages"), ("=c.yaml", "NAME=c.yaml")]
+)
+def test_a_policy_that_is_not_there_names_those_that_are(
+    talk: Path, policy: str, said: str
+) -> None:
+    done = run("compare", talk, "--policy", policy)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
 def test_a_session_is_written_as_a_page(talk: Path, tmp_path: Path) -> None:
     target = tmp_path / "session.html"
     done = run("session", talk, "-n", "8000", "--policy", "no curation", "-o", target)
@@ -320,8 +308,7 @@ class TestCompareOnAScreen:
     @pytest.fixture
     def shown(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setenv("COLUMNS", "80")
-        path = tmp_path / "talks.jsonl"
-        path.write_text(json.dumps(sample_conversation()) + "\n", encoding="utf-8")
+        path = write(tmp_path / "talks.jsonl", sample_conversation())
         return run("compare", path, "-n", "8000", "--policy", "curator", "--policy", "no curation",
                    "--html", tmp_path / "page.html", "-o", tmp_path / "r.json")  # fmt: skip
 
@@ -343,11 +330,6 @@ class TestCompareOnAScreen:
         assert "http:" not in page.replace("http-equiv", "")
         assert (tmp_path / "r.json").stat().st_size > 0
 
-    def test_a_policy_without_a_name_is_refused(self, talk: Path) -> None:
-        done = run("compare", talk, "--policy", "=curator.yaml")
-        assert done.exit_code == 2
-        assert "NAME=curator.yaml" in done.output
-
 
 class TestHalfACharacter:
     """A lone surrogate: JSON can say it, UTF-8 cannot."""
@@ -356,9 +338,7 @@ class TestHalfACharacter:
 
     @pytest.fixture
     def odd(self, tmp_path: Path) -> Path:
-        path = tmp_path / "odd.json"
-        path.write_text(json.dumps(self.RECORD), encoding="utf-8")
-        return path
+        return write(tmp_path / "odd.json", self.RECORD)
 
     @pytest.mark.parametrize("name", ["view.json", "view.json.gz", None])
     def test_a_view_has_none(self, odd: Path, name: str | None) -> None:

@@ -54,16 +54,12 @@ class Opened:
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    opened: list[Opened] = []
+def show(browser: Any, tmp_path: Path) -> Any:
+    return lambda report: Opened(browser, render_html(report), tmp_path)
 
-    def open_page(report: Any, **options: Any) -> Opened:
-        opened.append(Opened(browser, render_html(report), tmp_path, **options))
-        return opened[-1]
 
-    yield open_page
-    for each in opened:
-        each.page.close()
+HOSTILE_TALK = [user(HOSTILE), call("c1", name="<img src=x onerror=hacked=1>", query=HOSTILE),
+                result("c1", HOSTILE), assistant(HOSTILE), user("javascript:hacked=1")]  # fmt: skip
 
 
 def conversation(turns: int, words: int = 60) -> list[dict[str, Any]]:
@@ -123,17 +119,13 @@ class TestTimeline:
 
 
 class TestFinding:
-    def test_filters_by_decision(self, show: Any) -> None:
+    def test_filters_search_and_reset(self, show: Any) -> None:
         given = report()
         opened = show(given)
         opened.page.click('.chip[data-action="kept"]')
         left = opened.page.locator(".timeline .badge").all_text_contents()
         assert left
         assert "kept" not in left
-
-    def test_search_and_reset(self, show: Any) -> None:
-        given = report()
-        opened = show(given)
         opened.page.fill("#search", "RESULT 7:")
         assert opened.page.locator(".timeline .row").count() == 1
         opened.page.fill("#search", "no such words")
@@ -142,50 +134,33 @@ class TestFinding:
         assert opened.page.locator("#shown").text_content() == f"{len(given.decisions)} rows"
 
 
-class TestWhereItOpens:
-    def test_at_the_cutoff_with_the_header_in_sight(self, show: Any) -> None:
-        opened = show(report(turns=100, max_tokens=1_500))
-        opened.page.wait_for_timeout(150)
-        assert _in_sight(opened.page, "#cut")
-        assert _in_sight(opened.page, "h1")
+def test_it_opens_at_the_cutoff_with_the_header_in_sight(show: Any) -> None:
+    opened = show(report(turns=100, max_tokens=1_500))
+    opened.page.wait_for_timeout(150)
+    for selector in ("#cut", "h1"):
+        assert 0 <= opened.page.locator(selector).bounding_box()["y"] <= 800
 
 
-def _in_sight(page: Any, selector: str) -> bool:
-    box = page.locator(selector).bounding_box()
-    return bool(box) and 0 <= box["y"] <= page.viewport_size["height"]
-
-
-class TestKeyboard:
-    def test_the_timeline_works_without_a_mouse(self, show: Any) -> None:
-        given = report()
-        opened = show(given)
-        focused = "document.activeElement.id"
-        opened.page.keyboard.press("j")
-        assert opened.page.evaluate(focused) == "row-1"
-        opened.page.keyboard.press("ArrowDown")
-        opened.page.keyboard.press("k")
-        assert opened.page.evaluate(focused) == "row-1"
-        opened.page.keyboard.press("Enter")
-        assert opened.page.locator("#detail-1").is_visible()
-        assert opened.page.get_attribute("#row-1", "aria-expanded") == "true"
-        opened.page.keyboard.press("Escape")
-        assert opened.page.locator(".detail").count() == 0
-        opened.page.keyboard.press("G")
-        assert opened.page.evaluate(focused) == f"row-{len(given.decisions) - 1}"
-        opened.page.keyboard.press("/")
-        assert opened.page.evaluate(focused) == "search"
-        opened.assert_clean()
+def test_the_timeline_works_without_a_mouse(show: Any) -> None:
+    given = report()
+    opened = show(given)
+    page, last = opened.page, f"row-{len(given.decisions) - 1}"
+    for key, focused in (("j", "row-1"), ("ArrowDown", "row-2"), ("k", "row-1"), ("G", last),
+                         ("/", "search"), ("Escape", last)):  # fmt: skip
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == focused
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    assert page.locator(".detail").is_visible()
+    assert page.locator("[aria-expanded=true]").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".detail").count() == 0
+    opened.assert_clean()
 
 
 class TestUntrustedText:
     def test_a_hostile_message_does_nothing(self, show: Any) -> None:
-        messages = [
-            user(HOSTILE),
-            call("c1", name="<img src=x onerror=hacked=1>", query=HOSTILE),
-            result("c1", HOSTILE),
-            user("javascript:hacked=1"),
-        ]
-        opened = show(Curator(max_tokens=4_000).curate(messages).report)
+        opened = show(Curator(max_tokens=4_000).curate(HOSTILE_TALK).report)
         for row in range(opened.page.locator(".row").count()):
             opened.page.click(f"#row-{row}")
         opened.page.wait_for_timeout(100)
@@ -213,22 +188,19 @@ class TestUntrustedText:
         opened.page.close()
 
 
-class TestLooks:
-    def test_two_thousand_messages_make_only_the_rows_that_are_seen(self, show: Any) -> None:
-        given = report(turns=998, max_tokens=20_000)
-        opened = show(given)
-        total = len(given.decisions)
-        assert total >= 2_000
-        assert opened.page.locator(".row").count() < 300
-        assert opened.page.evaluate("document.querySelectorAll('*').length") < 6_000
-        assert opened.page.locator("main pre").count() == 0
-        opened.page.keyboard.press("G")
-        assert opened.page.evaluate("document.activeElement.id") == f"row-{total - 1}"
-        opened.page.click(f"#row-{total - 1}")
-        assert opened.page.locator(f"#detail-{total - 1}").is_visible()
-        opened.page.keyboard.press("g")
-        opened.page.wait_for_timeout(200)
-        assert opened.page.locator("#row-0").is_visible()
-        assert opened.page.locator(".row").count() < 400
-        assert opened.path.stat().st_size < 1_000_000
-        opened.assert_clean()
+def test_two_thousand_messages_make_only_the_rows_that_are_seen(show: Any) -> None:
+    given = report(turns=998, max_tokens=20_000)
+    opened, last = show(given), len(given.decisions) - 1
+    assert last >= 1_999
+    assert opened.page.locator(".row").count() < 300
+    assert opened.page.evaluate("document.querySelectorAll('*').length") < 6_000
+    assert opened.page.locator("main pre").count() == 0
+    opened.page.keyboard.press("G")
+    opened.page.click(f"#row-{last}")
+    assert opened.page.locator(f"#detail-{last}").is_visible()
+    opened.page.keyboard.press("g")
+    opened.page.wait_for_timeout(200)
+    assert opened.page.locator("#row-0").is_visible()
+    assert opened.page.locator(".row").count() < 400
+    assert opened.path.stat().st_size < 1_000_000
+    opened.assert_clean()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 from history_curator import Curator
 from history_curator.lab import SessionPage, named_policy
 from history_curator.report_page import render_session
-from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
+from tests.report.test_page_in_browser import HOSTILE_TALK, Opened, browser, conversation  # noqa: F401
 from tests.report.test_page_text import HOSTILE
-from tests.support.messages import assistant, call, result, user
+from tests.support.messages import assistant, call, result
 
 
 def repeated_order(turns: int = 30) -> list[dict[str, Any]]:
@@ -24,21 +23,17 @@ def repeated_order(turns: int = 30) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Any]:  # noqa: F811
-    opened: list[Opened] = []
-
+def show(browser: Any, tmp_path: Path) -> Any:  # noqa: F811
     def open_page(messages: Any = None, policies: Any = None, **options: Any) -> Opened:
         page = SessionPage(
             repeated_order() if messages is None else messages,
             policies or {"mine": Curator(max_tokens=1_000), "all": "no curation"},
         )
-        opened.append(Opened(browser, render_session(page.data), tmp_path, **options))
-        opened[-1].data = page.data  # type: ignore[attr-defined]
-        return opened[-1]
+        opened = Opened(browser, render_session(page.data), tmp_path, **options)
+        opened.data = page.data  # type: ignore[attr-defined]
+        return opened
 
-    yield open_page
-    for each in opened:
-        each.page.close()
+    return open_page
 
 
 def slide(opened: Opened, call_number: int) -> None:
@@ -64,12 +59,10 @@ class TestTheSlider:
 
     def test_compactions_are_marked_and_reached(self, show: Any) -> None:
         opened = show()
-        compactions = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
-                 if view["compacted"]]  # fmt: skip
-        assert compactions
-        assert opened.page.locator(".chart").first.locator(".compaction").count() == len(
-            compactions
-        )
+        numbered = enumerate(opened.data["policies"][0]["views"], 1)
+        compactions = [number for number, view in numbered if view["compacted"]]
+        ticks = opened.page.locator(".chart").first.locator(".compaction").count()
+        assert ticks == len(compactions) > 0
         slide(opened, 1)
         opened.page.click("#compaction-on")
         assert opened.page.locator("#call").input_value() == str(compactions[0])
@@ -81,8 +74,8 @@ class TestTheSlider:
 class TestComparing:
     def test_what_changed_between_two_calls(self, show: Any) -> None:
         opened = show()
-        first = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
-                    if view["compacted"])  # fmt: skip
+        numbered = enumerate(opened.data["policies"][0]["views"], 1)
+        first = next(number for number, view in numbered if view["compacted"])
         slide(opened, first)
         opened.page.fill("#since", str(first - 1))
         opened.page.locator("#since").dispatch_event("change")
@@ -144,9 +137,7 @@ class TestComparing:
 
 class TestUntrustedText:
     def test_a_hostile_session_does_nothing(self, show: Any) -> None:
-        messages = [user(HOSTILE), call("c1", name="<img src=x onerror=hacked=1>", query=HOSTILE),
-                    result("c1", HOSTILE), assistant(HOSTILE), user("javascript:hacked=1")]  # fmt: skip
-        opened = show(messages, {HOSTILE: Curator(max_tokens=4_000)})
+        opened = show(HOSTILE_TALK, {HOSTILE: Curator(max_tokens=4_000)})
         opened.page.keyboard.press("g")
         for row in range(opened.page.locator(".row").count()):
             opened.page.click(f"#row-{row}")
