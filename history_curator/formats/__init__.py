@@ -15,13 +15,17 @@ from history_curator.formats.anthropic import (
 )
 from history_curator.formats.base import (
     MARKS,
+    MAX_DEPTH,
     MessageFormat,
     MessageGroup,
+    arguments_text,
     as_mapping,
     copy_value,
     count_untouched,
     find_marks,
     freeze,
+    parse_json,
+    parse_object,
     type_of,
     unreadable,
     without_mark,
@@ -35,7 +39,6 @@ from history_curator.formats.blocks import (
     write_part,
 )
 from history_curator.formats.gemini import GeminiFormat
-from history_curator.formats.json_text import MAX_DEPTH, arguments_text, parse_json, parse_object
 from history_curator.formats.openai_chat import ROLES
 from history_curator.formats.openai_responses import (
     ANONYMOUS,
@@ -72,30 +75,27 @@ _BY_FORM: dict[str | None, Wire] = {"gemini": "gemini", "responses": "responses"
 
 
 class EntryFormat:
-    """Messages that are entries already."""
+    """Messages that are entries already, which are frozen."""
 
     name = "entries"
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entry itself."""
-        if not isinstance(message, ConversationEntry):
-            raise ConversionError(
-                f"expected a ConversationEntry, got {type(message).__name__}.",
-                index=index,
-                fix="one list holds one kind of message.",
-            )
-        return (message,)
+        if isinstance(message, ConversationEntry):
+            return (message,)
+        problem = f"expected a ConversationEntry, got {type(message).__name__}."
+        raise ConversionError(problem, index=index, fix="one list holds one kind of message.")
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return the entries."""
         return list(entries)
 
     def key_of(self, message: Any) -> Hashable:
-        """Return which entry it is: entries are frozen, and the memo has keys of its own for them."""
+        """Return which entry it is; the memo has keys of its own for entries."""
         return id(message)
 
     def snapshot(self, message: Any) -> Any:
-        """Return the entry: entries are frozen."""
+        """Return the entry."""
         return message
 
 
@@ -138,10 +138,7 @@ def read_entries(
 ) -> list[ConversationEntry]:
     """Return messages of any format as entries; entries, and a session's, as they are.
 
-    Args:
-        messages: a conversation.
-        format: how to read it; found from the messages when not given.
-        start: the index of the first message, where others come before it.
+    `start` is the index of the first message, where others come before it.
     """
     given = list(getattr(messages, "entries", messages))
     if format is None and given and isinstance(given[0], ConversationEntry):
@@ -164,16 +161,17 @@ def read_placed(
 def group_response_items(messages: Sequence[Any], format: MessageFormat) -> Sequence[Any]:
     """Return the messages with those that a format reads as one in a `MessageGroup`."""
     gather = getattr(format, "gather", None)
-    grouped: Sequence[Any] = messages if gather is None else gather(messages)
+    try:
+        grouped: Sequence[Any] = messages if gather is None else gather(messages)
+    except Exception as error:
+        raise unreadable(error, None) from error
     return grouped
 
 
 def ungroup_items(messages: Sequence[Any]) -> list[Any]:
     """Return messages with every group as the single messages it is made of."""
-    out: list[Any] = []
-    for message in messages:
-        out += message if message.__class__ is MessageGroup else (message,)
-    return out
+    groups = (each if each.__class__ is MessageGroup else (each,) for each in messages)
+    return [message for group in groups for message in group]
 
 
 def find_format(messages: Sequence[Any], provider: str | None = None) -> MessageFormat:
@@ -192,23 +190,21 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
         )
     first = messages[0] if messages else {}
     kind = type(first)
-    if kind in _registered:
-        return _registered[kind]
-    if isinstance(first, Mapping):
-        return _FORMATS[format_of(messages, provider)]
-    if isinstance(first, ConversationEntry):
-        return _ENTRIES
-    adapter = adapter_of(first)
-    if adapter is not None:
-        format: MessageFormat = adapter.load().FORMAT
-        register_format(kind, format)
-        return format
-    raise ConversionError(
-        f"cannot read a message of type {kind.__name__}.",
-        index=0,
-        fix="pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
-        "objects, messages of a framework whose adapter is installed, or register a format.",
-    )
+    if kind not in _registered:
+        if isinstance(first, Mapping):
+            return _FORMATS[format_of(messages, provider)]
+        if isinstance(first, ConversationEntry):
+            return _ENTRIES
+        adapter = adapter_of(first)
+        if adapter is None:
+            problem = f"cannot read a message of type {kind.__name__}."
+            fix = (
+                "pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
+                "objects, messages of a framework whose adapter is installed, or register a format."
+            )
+            raise ConversionError(problem, index=0, fix=fix)
+        register_format(kind, adapter.load().FORMAT)
+    return _registered[kind]
 
 
 def format_of(messages: Sequence[Any], provider: str | None = None) -> str:

@@ -5,51 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.base import Reading, as_mapping, copy_value, count_untouched, type_of
-from history_curator.formats.block_format import BlockFormat, BlockKind, Groups
+from history_curator.formats.base import (
+    Reading,
+    as_mapping,
+    copy_value,
+    count_untouched,
+    parse_object,
+    type_of,
+)
 from history_curator.formats.blocks import (
+    BlockFormat,
+    BlockKind,
+    Writing,
     join_text,
     read_part,
     read_thinking,
     update_text,
     write_part,
 )
-from history_curator.formats.json_text import parse_object
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
-    PlainMessages,
     build_entry,
     is_sent,
     read_message,
+    read_plain,
     read_role,
     write_message,
 )
 
 _KEYS = frozenset(("role", "content"))
 _TOOL, _ASSISTANT = MessageRole.TOOL, MessageRole.ASSISTANT
-_REASONING = frozenset(("thinking", "redacted_thinking", "reasoning"))
-_OWN = frozenset(
-    [
-        "tool_use",
-        "tool_result",
-        "server_tool_use",
-        "mcp_tool_use",
-        "compaction",
-        "container_upload",
-        "search_result",
-    ]
-)
+_REASONING = ("thinking", "redacted_thinking", "reasoning")
+_BLOCKS: dict[str, BlockKind] = {"tool_use": "call", "tool_result": "result"}
+_BLOCKS |= dict.fromkeys(_REASONING, "reasoning")
+_OWN = frozenset((
+    "tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction", "container_upload",
+    "search_result",
+))  # fmt: skip
 """Blocks that only Anthropic has."""
 _CALL: Mapping[str, Any] = {"anthropic": {}}
 """The `extra` of a call that has nothing beside it: whose call it is."""
 
 
-class DictFormat(PlainMessages, BlockFormat):
+class DictFormat(BlockFormat):
     """Messages as dicts, as the OpenAI and Anthropic clients take them.
 
     Each message is written in the style it was read in, and a result in the style of its call. At
@@ -57,6 +60,11 @@ class DictFormat(PlainMessages, BlockFormat):
     """
 
     name = "dicts"
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one dict; most are read without a second look."""
+        plain = read_plain(message, index)
+        return super().read(message, index) if plain is None else (plain,)
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a dict; one without blocks is of Chat Completions."""
@@ -76,97 +84,73 @@ class DictFormat(PlainMessages, BlockFormat):
             return MessageRole.USER
         return role
 
-    def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
-        given = message["content"]
-        if isinstance(given, str):
-            return ()
-        for place, block in enumerate(given):
-            reading.check_json(block, f"content[{place}]")
-        return cast("Sequence[Any]", given)
-
     def _read_group(
         self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
     ) -> dict[str, Any]:
         """Return the fields of an entry that is no result; calls and thoughts of anybody's."""
         fields = super()._read_group(blocks, _ASSISTANT, reading, start)
         # A compaction without content failed, and what was before it is sent on.
-        is_barrier = any(
-            type_of(block) == "compaction" and block.get("content") for block in blocks
-        )
+        is_barrier = any(type_of(each) == "compaction" and each.get("content") for each in blocks)
         return {**fields, "barrier": is_barrier}
 
     def _build_entry(
         self, message: Mapping[str, Any], reading: Reading, **fields: Any
     ) -> ConversationEntry:
-        """Return an entry, with what the message says beside its blocks."""
-        if "tool_call_id" not in fields:
-            return build_entry(message, reading=reading, known=reading.known, **fields)
-        fields["span"] = fields["span"] or (0, 1)
-        return super()._build_entry(message, reading, **fields)
+        """Return an entry, with the keys of the message beside its blocks."""
+        if "tool_call_id" in fields:
+            return super()._build_entry(message, reading, **fields)
+        return build_entry(message, reading=reading, known=reading.known, **fields)
 
-    def write_mixed(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return dicts, each in the style of its own; untouched ones are the same objects."""
-        out: list[Any] = []
-        groups: Groups = {}
-        read = (each for each in entries if each.tool_calls and each.source is not None)
-        first = next(read, None)
-        prefer = first is not None and _is_in_blocks(first, prefer=False)
-        answers_in_blocks: bool | None = None
-        position = 0
-        while position < len(entries):
-            entry = entries[position]
-            is_tool, was_block = entry.role is _TOOL, entry.span is not None
-            if not is_tool:
-                answers_in_blocks = (
-                    _is_in_blocks(entry, prefer=prefer) if entry.tool_calls else None
-                )
-            untouched = count_untouched(entries, position)
-            end = position + (untouched or 1)
-            if untouched and (was_block or not answers_in_blocks or not is_tool):
-                out.append(entry.source)
-            elif is_tool and (was_block if answers_in_blocks is None else answers_in_blocks):
-                end = _end_of_results(entries, position)
-                out.append(copy_value(self._write_user(entries[position:end], groups)))
-            else:
-                end = position + 1
-                out.append(copy_value(self._write_dict(entry, groups, prefer=prefer)))
-            position = end
-        return out
+        for entry in entries:
+            if entry.original is not None or entry.span is not None or entry.source is None:
+                return super().write(entries)
+            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
+                return super().write(entries)
+        return [entry.source for entry in entries]
 
-    def _write_dict(
-        self, entry: ConversationEntry, groups: Groups, *, prefer: bool
-    ) -> dict[str, Any]:
+    def _count_results(self, writing: Writing, position: int) -> int:
+        """Return how many results from a position on are written as one message of blocks."""
+        entries, asked, end = writing.entries, writing.asked, position
+        in_blocks = entries[position].span is not None
+        if asked is not None and asked.tool_calls:
+            in_blocks = _is_in_blocks(asked, writing)
+        while in_blocks and end < len(entries) and entries[end].role is _TOOL:
+            if entries[end].span is not None and count_untouched(entries, end):
+                break
+            end += 1
+        return end - position
+
+    def _write_entry(self, entry: ConversationEntry, writing: Writing) -> dict[str, Any]:
         is_anthropic = speaks_anthropic(entry.source)
         source = as_mapping(entry.source)
-        if entry.role is _ASSISTANT and _is_in_blocks(entry, prefer=prefer):
+        if entry.role is _ASSISTANT and _is_in_blocks(entry, writing):
             known = source if is_anthropic else {}
             message = {key: known[key] for key in known if is_sent(key, entry, _KEYS)}
-            return {
-                **message,
-                "role": entry.role.value,
-                "content": self._write_blocks(entry, groups),
-            }
+            message |= {"role": entry.role.value, "content": self._write_blocks(entry, writing)}
+            return message
         reasoning, content = entry.reasoning or (), source.get("content") or ()
+        blocks: list[Any] | None = None
         if entry.parts is not None and reasoning and reasoning[0].raw in content:
-            blocks = self._write_blocks(entry, groups, calls=False)
-            return write_message(entry, patch=not is_anthropic, blocks=blocks)
-        return write_message(entry, patch=not is_anthropic)
+            blocks = self._write_blocks(entry, writing, calls=False)
+        return write_message(entry, patch=not is_anthropic, blocks=blocks)
 
-    def _write_user(self, results: Sequence[ConversationEntry], groups: Groups) -> dict[str, Any]:
+    def _write_results(
+        self, results: Sequence[ConversationEntry], writing: Writing
+    ) -> dict[str, Any]:
         """Write results as one user message, with the fields of the message they all stood in."""
         source = results[0].source
         fields: dict[str, Any] = {}
         if speaks_anthropic(source) and all(entry.source is source for entry in results):
             fields = {key: source[key] for key in source if is_sent(key, results[0], _KEYS)}
-        return {**fields, "role": "user", "content": self._write_results(results, {}, groups)}
+        return fields | super()._write_results(results, writing)
+
+    def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:
+        return role.value
 
     def _kind_of(self, block: Any) -> BlockKind:
-        kind = type_of(block)
-        if kind == "tool_use":
-            return "call"
-        if kind == "tool_result":
-            return "result"
-        return "reasoning" if kind in _REASONING else "part"
+        return _BLOCKS.get(type_of(block), "part")
 
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
@@ -229,16 +213,19 @@ class DictFormat(PlainMessages, BlockFormat):
         return block | {"is_error": True} if entry.status == "error" else block
 
 
-def _is_in_blocks(entry: ConversationEntry, *, prefer: bool) -> bool:
+def _is_in_blocks(entry: ConversationEntry, writing: Writing) -> bool:
     """Return whether an entry is written in blocks: its calls say so, else its message.
 
-    An invented call is written as the calls that were read are, which `prefer` tells.
+    An invented call is written as the first calls that were read.
     """
-    if entry.tool_calls:
-        if any("anthropic" in (call.extra or ()) for call in entry.tool_calls):
-            return True
-        return prefer and entry.source is None
-    return entry.source is not None and (entry.span is not None or speaks_anthropic(entry.source))
+    if not entry.tool_calls:
+        is_read = entry.source is not None
+        return is_read and (entry.span is not None or speaks_anthropic(entry.source))
+    if any("anthropic" in (call.extra or ()) for call in entry.tool_calls):
+        return True
+    read = (each for each in writing.entries if each.tool_calls and each.source is not None)
+    first = next(read, None) if entry.source is None else None
+    return first is not None and _is_in_blocks(first, writing)
 
 
 def speaks_anthropic(message: Any) -> bool:
@@ -249,18 +236,6 @@ def speaks_anthropic(message: Any) -> bool:
         return True
     thinks = any(kind in _REASONING for kind in map(type_of, blocks))
     return thinks and not message.get("tool_calls")
-
-
-def _end_of_results(entries: Sequence[ConversationEntry], position: int) -> int:
-    """Return where a run of results ends that are written as one message."""
-    end = position + 1
-    while (
-        end < len(entries)
-        and entries[end].role is _TOOL
-        and not (entries[end].span is not None and count_untouched(entries, end))
-    ):
-        end += 1
-    return end
 
 
 def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:

@@ -1,29 +1,40 @@
-"""The MessageFormat protocol, and what every format needs: keys, copies, careful reading of fields."""
+"""What every wire format needs: its protocol, keys and copies of messages, JSON, careful reading."""
 
 from __future__ import annotations
 
 import json
 import marshal
-import math
+import re
+import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Protocol
 
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConversionError, HistoryCuratorError, a_type
-from history_curator.formats.json_text import (
-    MAX_DEPTH,
-    arguments_text,
-    too_deep,
-)
 
-_PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
+MAX_DEPTH = 100
+"""How deep a value may be nested. Far above what any provider or tool uses, and far below what the
+interpreter's stack holds, so that the answer is the same wherever we are called from."""
+
+_PLAIN = frozenset((str, bool, type(None), bytes, bytearray))
 _TEXTS = frozenset((str, type(None)))
 _STR = frozenset((str,))
 _TYPE_NAMES = {
     str: "a string", int: "a number", float: "a number", Mapping: "an object",
     list: "a list", tuple: "a list", bool: "true or false",
 }  # fmt: skip
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_MARK_KEYS = ("cache_control", "cachePoint")
+"""The key of a cache mark: on a block of Anthropic, or of a cache point of Bedrock."""
+MARKS = "cache marks"
+"""How long the cache marks of a result last, in its metadata; an empty list: none is written."""
 
 
 class MessageGroup(tuple[Any, ...]):
@@ -56,21 +67,32 @@ class MessageFormat(Protocol):
         """Return a copy of a message that reads as it does, and that no edit in place reaches."""
 
 
+def too_deep(index: int | None = None, field: str | None = None) -> ConversionError:
+    """Return the error for a value that is nested too deeply."""
+    problem = f"a value is nested more than {MAX_DEPTH} levels deep."
+    return ConversionError(
+        problem, index=index, field=field, fix="flatten it, or pass it as one JSON text."
+    )
+
+
 def unreadable(error: Exception, index: int | None) -> ConversionError:
     """Return the error for a value whose own methods fail, such as ``items()`` of a dict subclass."""
     problem = f"it cannot be read: {type(error).__name__}."
     return ConversionError(problem, index=index, fix="pass plain dicts, lists and texts.")
 
 
+# Copies and keys.
+
+
 def copy_value(value: Any, depth: int = 0) -> Any:
-    """Return a value with every dict, list and tuple in it copied; the rest of it is shared."""
+    """Return a value with every mapping, list and text in it a plain one; the rest of it is shared."""
     kind = value.__class__
     if kind is str or value is None:
         return value
     if depth > MAX_DEPTH:
         raise too_deep()
-    if isinstance(value, dict):
-        copy = dict(value)
+    if isinstance(value, (dict, Mapping)):
+        copy = dict(value) if kind is dict else _copy_mapping(value)
         for key, item in copy.items():
             if item.__class__ is not str:
                 copy[key] = copy_value(item, depth + 1)
@@ -80,7 +102,35 @@ def copy_value(value: Any, depth: int = 0) -> Any:
         if isinstance(value, list):
             return items
         return MessageGroup(items) if kind is MessageGroup else tuple(items)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int) and kind is not bool:
+        return int(value)
     return bytes(value) if kind is bytearray else value
+
+
+def _copy_mapping(value: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return any mapping as a dict; one whose methods fail does so here, and nowhere else."""
+    copy = dict(value.items())
+    for key in value:
+        if key not in value or len(value) != len(copy):
+            raise KeyError(key)
+        value[key], value.get(key)
+    return copy
+
+
+def as_plain(message: Any) -> Any:
+    """Return a message itself if it is made of plain values alone, else a copy that is."""
+    if message.__class__ is MessageGroup:
+        return MessageGroup(map(as_plain, message))
+    try:
+        marshal.dumps(message)
+    except ValueError:
+        try:
+            return copy_value(message)
+        except ConversionError:  # too deep: whoever reads it can say in which field
+            return message
+    return message
 
 
 def key_of_dict(message: Any) -> Hashable:
@@ -107,17 +157,21 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
         return value  # type: ignore[no-any-return]
     if depth > MAX_DEPTH:
         raise too_deep()
-    if isinstance(value, Mapping):
-        try:
-            pairs = list(value.items())
-        except Exception as error:
-            raise unreadable(error, None) from error
-        return (kind, tuple([(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in pairs]))
-    if isinstance(value, (list, tuple)):
-        return (kind, tuple([freeze(item, depth + 1) for item in value]))
-    fields = getattr(value, "__dict__", None)
-    if isinstance(fields, dict) and not isinstance(value, type) and fields:
-        return (kind, freeze(fields, depth + 1))
+    try:
+        if isinstance(value, Mapping):
+            pairs = [(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in value.items()]
+            return (kind, tuple(pairs))
+        if isinstance(value, (list, tuple)):
+            return (kind, tuple([freeze(item, depth + 1) for item in value]))
+        if isinstance(value, (str, int)):
+            return (kind, copy_value(value))
+        fields = getattr(value, "__dict__", None)
+        if isinstance(fields, dict) and not isinstance(value, type) and fields:
+            return (kind, freeze(fields, depth + 1))
+    except ConversionError:
+        raise
+    except Exception as error:
+        raise unreadable(error, None) from error
     try:
         hash(value)
     except TypeError:
@@ -131,14 +185,16 @@ class MappingFormat:
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message, or of one group."""
         try:
-            return self.read_message(message, Reading(index))
+            plain = as_plain(message)
+            entries = self.read_message(plain, Reading(index))
         except HistoryCuratorError:
             raise
         except Exception as error:
             raise unreadable(error, index) from error
+        return entries if plain is message else tuple([replace(e, source=message) for e in entries])
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
-        """Read a message; an error that is not ours is turned into one."""
+        """Read a message that is made of plain values."""
         raise NotImplementedError
 
     def key_of(self, message: Any) -> Hashable:
@@ -149,8 +205,12 @@ class MappingFormat:
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy that shares its texts."""
-        is_other_mapping = isinstance(message, Mapping) and not isinstance(message, dict)
-        return copy_value(dict(message) if is_other_mapping else message)
+        try:
+            return copy_value(message)
+        except HistoryCuratorError:
+            raise
+        except Exception as error:
+            raise unreadable(error, None) from error
 
 
 def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
@@ -210,7 +270,7 @@ class Reading:
 
     def check_json(self, value: Any, field: str, depth: int = 0) -> None:
         """Raise an error for a value that JSON cannot carry (bytes can be), or that is too deep."""
-        if value.__class__ in _PLAIN or isinstance(value, (str, int)):
+        if value.__class__ in _PLAIN:
             return
         if depth > MAX_DEPTH:
             raise too_deep(self.index, field)
@@ -221,7 +281,7 @@ class Reading:
         elif isinstance(value, (list, tuple)):
             for item in value:
                 self.check_json(item, field, depth + 1)
-        elif not (isinstance(value, float) and math.isfinite(value)):
+        elif not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
             problem = f"{value!r:.80} is nothing that JSON can carry."
             raise self.error(problem, field, "make it a text, a number, a list or an object.")
 
@@ -257,26 +317,68 @@ def as_text(value: Any) -> str | None:
 def type_of(block: Any) -> str:
     """Return the type that a block or an item names, an empty text where it names none."""
     kind = block.get("type") if isinstance(block, Mapping) else None
-    return kind if isinstance(kind, str) else ""
-
-
-MARKS = "cache marks"
-"""How long the cache marks of a result last, in its metadata; an empty list: none is written."""
+    return str.__str__(kind) if isinstance(kind, str) else ""
 
 
 def find_marks(blocks: Iterable[Any]) -> list[str]:
     """Return how long each cache mark of some blocks lasts: "5m" or "1h"."""
-    marks = (as_mapping(as_mapping(block).get(_mark_key(block))) for block in blocks)
-    return ["1h" if mark.get("ttl") == "1h" else "5m" for mark in marks if mark]
-
-
-def _mark_key(block: Any) -> str:
-    """Return the key of the mark: of a block of Anthropic, or of a cache point of Bedrock."""
-    return "cache_control" if "cache_control" in as_mapping(block) else "cachePoint"
+    marks = (as_mapping(block).get(key) for block in blocks for key in _MARK_KEYS)
+    return ["1h" if mark.get("ttl") == "1h" else "5m" for mark in map(as_mapping, marks) if mark]
 
 
 def without_mark(block: Any) -> Any:
     """Return a block without its cache mark; None for one that is nothing else."""
     if not find_marks([block]):
         return block
-    return {key: block[key] for key in block if key != _mark_key(block)} or None
+    return {key: block[key] for key in block if key not in _MARK_KEYS} or None
+
+
+# JSON that others wrote.
+
+
+def arguments_text(arguments: Any) -> str:
+    """Return arguments as JSON text; text is kept as it is, even when it is not JSON."""
+    if isinstance(arguments, str):
+        return arguments
+    if arguments is None:
+        return "{}"
+    try:
+        return _ENCODER.encode(arguments)
+    except RecursionError:
+        raise too_deep() from None
+    except (TypeError, ValueError):  # keys that JSON has no words for
+        return repr(arguments)
+
+
+def parse_json(text: str) -> Any:
+    """Return what a JSON text says; NaN and the infinities are null.
+
+    The answer does not depend on the caller's stack.
+
+    Raises:
+        ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
+    """
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        steps = (1 if char in "[{" else -1 for char in _BRACKET.findall(_STRING.sub("", text)))
+        if max(accumulate(steps), default=0) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:  # the caller is deep in its stack; a thread has one of its own
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(_DECODER.decode, text).result()
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a JSON text says; None when it says anything else."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def free_input(arguments: str) -> str:
+    """Return the free text that `Reading.free_text` made arguments of."""
+    given = (parse_object(arguments) or {}).get("input")
+    return given if isinstance(given, str) else ""

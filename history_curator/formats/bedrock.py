@@ -14,10 +14,14 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, as_mapping, as_text
-from history_curator.formats.block_format import BlockFormat, BlockKind
-from history_curator.formats.blocks import inline_size, join_text, update_text
-from history_curator.formats.json_text import parse_object
+from history_curator.formats.base import Reading, as_mapping, as_text, parse_object
+from history_curator.formats.blocks import (
+    BlockFormat,
+    BlockKind,
+    inline_size,
+    join_text,
+    update_text,
+)
 
 _KINDS: dict[str, PartKind] = {"document": "file", "video": "video"}
 BEDROCK_BLOCKS = frozenset(

@@ -1,39 +1,51 @@
-"""Content blocks: parts in the spelling of OpenAI and Anthropic, their order, sizes of images."""
+"""Content blocks: parts, their order, sizes of images; formats whose messages are lists of blocks."""
 
 from __future__ import annotations
 
 import logging
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from history_curator.entries import (
     ContentPart,
     ConversationEntry,
+    MessageRole,
     PartKind,
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, as_text, type_of
+from history_curator.errors import name_value
+from history_curator.formats.base import (
+    MARKS,
+    MappingFormat,
+    Reading,
+    as_mapping,
+    as_text,
+    copy_value,
+    count_untouched,
+    find_marks,
+    type_of,
+    without_mark,
+)
 
 _HEAD = 64 * 1024
 _MAX_SIDE = 65_535
 _logger = logging.getLogger(__name__)
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {
-    "image": "image",
-    "image_url": "image",
-    "input_image": "image",
-    "audio": "audio",
-    "input_audio": "audio",
-    "video": "video",
-    "video_url": "video",
-    "file": "file",
-    "document": "file",
-    "input_file": "file",
-}
+    "image": "image", "image_url": "image", "input_image": "image", "audio": "audio",
+    "input_audio": "audio", "video": "video", "video_url": "video", "file": "file",
+    "document": "file", "input_file": "file",
+}  # fmt: skip
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
+_ASSISTANT, _TOOL, _USER = MessageRole.ASSISTANT, MessageRole.TOOL, MessageRole.USER
+BlockKind = Literal["call", "result", "reasoning", "part"]
+Group = tuple[bool, int, list[Any]]
+"""Blocks of one entry: whether they are a result, where they start in the message, and the blocks."""
+Slots = list[tuple[str, Any]]
+"""The contents of a message in order: "reasoning", "part" or "call", each with what was read."""
 
 
 def read_part(
@@ -103,10 +115,6 @@ def update_text(entry: ConversationEntry) -> tuple[ContentPart, ...]:
     return tuple(out) if placed else (ContentPart("text", entry.content), *out)
 
 
-Slots = list[tuple[str, Any]]
-"""The contents of a message in order: "reasoning", "part" or "call", each with what was read."""
-
-
 def entry_fields(slots: Slots) -> dict[str, Any]:
     """Return the fields of an entry that is made of these slots."""
     parts = tuple([item for kind, item in slots if kind == "part"])
@@ -156,6 +164,236 @@ def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
     """Whether a new item can have the place of one that went: a part of the same kind."""
     alike = isinstance(item, ContentPart) and item.kind == new.kind
     return alike and all(new != each for _, each in recorded)
+
+
+class Writing:
+    """Entries being written: the blocks they were read from, and the calls that are answered."""
+
+    def __init__(self, entries: Sequence[ConversationEntry]) -> None:
+        self.entries = entries
+        self.asked: ConversationEntry | None = None  # the last entry that is no result
+        self.calls: dict[str, ToolCall] = {}
+        self.groups: dict[int, list[Group]] = {}  # of each message, by its id
+
+
+class BlockFormat(MappingFormat):
+    """A format whose messages are a role and a list of blocks.
+
+    Every result is an entry, as is what lies between results. Results are written together, in
+    one message of the user, and with the text of the user that stood in the same message.
+    A format says which kind a block is, and reads and writes one block of each kind.
+    """
+
+    name: str
+    key: str = "content"
+    """The key under which a message keeps its blocks."""
+    roles: ClassVar[Mapping[str, MessageRole]]
+    """The names this format has for our roles; the first of each is the one that is written."""
+    thinks_first: bool = True
+    """Whether the thinking of a message with calls has to stand before everything else."""
+
+    _kind_of: Callable[[Any], BlockKind]
+    _read_call: Callable[[Any, Reading, str], ToolCall]
+    _read_result: Callable[[Any, Reading, str], dict[str, Any]]
+    """Reads the fields of the entry of a result."""
+    _read_reasoning: Callable[[Any, Reading, str], Reasoning]
+    _read_part: Callable[[Any, Reading, str], ContentPart]
+    _write_call: Callable[[ToolCall], dict[str, Any]]
+    _write_result: Callable[[ConversationEntry, Mapping[str, Any], ToolCall | None], dict[str, Any]]
+    """Writes a result into the block it was read from, if any, for the call it answers."""
+
+    def _is_mark(self, block: Any) -> bool:
+        """Return whether a block only marks a place, and stays with the block before it."""
+        return False
+
+    def _write_part(self, part: ContentPart) -> Any:
+        return write_part(part, {})
+
+    def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one message."""
+        if not isinstance(message, Mapping):
+            fix = f'pass {{"role": …, "{self.key}": […]}}; one list holds one kind of message.'
+            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
+        role = self._read_role(message, reading)
+        read: list[dict[str, Any]] = []
+        for is_result, start, blocks in self._split(self._read_blocks(message, reading), role):
+            if is_result:
+                result = self._read_result(blocks[0], reading, f"{self.key}[{start}]")
+                marks = find_marks(blocks)
+                read.append({"role": _TOOL, "metadata": {MARKS: marks} if marks else {}, **result})
+            else:
+                read.append({"role": role, **self._read_group(blocks, role, reading, start)})
+        return tuple(
+            self._build_entry(
+                message,
+                reading,
+                span=(k, len(read)) if len(read) > 1 or "tool_call_id" in fields else None,
+                **fields,
+            )
+            for k, fields in enumerate(read)
+        )
+
+    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
+        if "tool_call_id" in message:
+            fix = f"put it into a block of the {self.key} of a user message."
+            problem = "a tool result has no message of its own in this format."
+            raise reading.error(problem, "tool_call_id", fix)
+        given = message.get("role")
+        role = self.roles.get(given) if isinstance(given, str) else None
+        if role is None:
+            problem = f"unknown role: {name_value(given)}." if given else "the message has no role."
+            raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
+        return role
+
+    def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
+        """Return the blocks of a message, after a look at their types."""
+        blocks: Sequence[Any] = reading.require(message.get(self.key), (list, tuple), self.key)
+        for place, block in enumerate(blocks):
+            reading.check_json(block, f"{self.key}[{place}]")
+            reading.require(block, Mapping, f"{self.key}[{place}]")
+        return blocks
+
+    def _split(self, blocks: Sequence[Any], role: MessageRole) -> list[Group]:
+        """Split the blocks of a message: every result is a group, as is what lies between results."""
+        groups: list[Group] = []
+        for place, block in enumerate(blocks):
+            result = role is not _ASSISTANT and self._kind_of(block) == "result"
+            if not (groups and self._is_mark(block)) and (result or not groups or groups[-1][0]):
+                groups.append((result, place, [block]))
+            else:
+                groups[-1][2].append(block)
+        return groups or [(False, 0, [])]
+
+    def _read_group(
+        self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
+    ) -> dict[str, Any]:
+        """Return the fields of an entry that is no result."""
+        return entry_fields(self._read_slots(blocks, reading, start, calls=role is _ASSISTANT))
+
+    def _read_slots(
+        self, blocks: Sequence[Any], reading: Reading, start: int, *, calls: bool = True
+    ) -> Slots:
+        """Read blocks in order; without `calls`, calls and reasoning are parts like any other."""
+        slots: Slots = []
+        for place, block in enumerate(blocks, start):
+            kind, field = self._kind_of(block), f"{self.key}[{place}]"
+            if kind == "call" and calls:
+                slots.append(("call", self._read_call(block, reading, field)))
+            elif kind == "reasoning" and calls:
+                slots.append(("reasoning", self._read_reasoning(block, reading, field)))
+            else:
+                slots.append(("part", self._read_part(block, reading, field)))
+        return slots
+
+    def _build_entry(
+        self, message: Mapping[str, Any], reading: Reading, **fields: Any
+    ) -> ConversationEntry:
+        """Return an entry, with the keys of the message beside its blocks."""
+        extra = {key: value for key, value in message.items() if key not in ("role", self.key)}
+        return ConversationEntry(
+            sequence=reading.index,
+            source=message,
+            metadata={**extra, **fields.pop("metadata", {})} or None,
+            pinned=bool(extra.get("pinned")),
+            repairs=reading.note,
+            **fields,
+        )
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return messages; untouched ones are the same objects."""
+        out: list[Any] = []
+        writing, position = Writing(entries), 0
+        while position < len(entries):
+            entry = entries[position]
+            if entry.role is not _TOOL:
+                writing.asked = entry
+            if entry.tool_calls:
+                writing.calls = {call.id: call for call in entry.tool_calls}
+            if count := self._count_results(writing, position):
+                results = entries[position : position + count]
+                out.append(copy_value(self._write_results(results, writing)))
+            elif count := count_untouched(entries, position):
+                out.append(entry.source)
+            else:
+                count = 1
+                out.append(copy_value(self._write_entry(entry, writing)))
+            position += count
+        return out
+
+    def _count_results(self, writing: Writing, position: int) -> int:
+        """Return how many entries from a position on make a new message of results.
+
+        All results of a turn are one message, with the user's text that stood in the same one:
+        roles have to alternate.
+        """
+        entries, end = writing.entries, position
+        while end < len(entries) and entries[end].role is _TOOL:
+            end += 1
+        if end <= position + count_untouched(entries, position):
+            return 0
+        if end < len(entries) and entries[end].role is _USER:
+            source = entries[end].root.source
+            end += any(each.root.source is source for each in entries[position:end])
+        return end - position
+
+    def _write_results(
+        self, results: Sequence[ConversationEntry], writing: Writing
+    ) -> dict[str, Any]:
+        """Write results, and the user's text of the same message, as one message."""
+        blocks: list[Any] = []
+        for entry in results:
+            if entry.role is not _TOOL:
+                blocks += self._write_blocks(entry, writing)
+                continue
+            own = self._own_blocks(entry.root, writing) if entry.root.role is _TOOL else ()
+            call = writing.calls.get(entry.tool_call_id or "")
+            own = [self._write_result(entry, as_mapping(own[0] if own else {}), call), *own[1:]]
+            if (entry.metadata or {}).get(MARKS) == []:
+                own = [block for block in map(without_mark, own) if block is not None]
+            blocks += own
+        return {"role": self._role_name(_USER, results[0]), self.key: blocks}
+
+    def _write_entry(self, entry: ConversationEntry, writing: Writing) -> dict[str, Any]:
+        source, kept = as_mapping(entry.root.source), entry.metadata or ()
+        message = {
+            "role": self._role_name(entry.role, entry),
+            self.key: self._write_blocks(entry, writing),
+        }
+        return message | {key: source[key] for key in source if key in kept}
+
+    def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:
+        given = as_mapping(entry.root.source).get("role")
+        if isinstance(given, str) and self.roles.get(given) is role and given != "function":
+            return given
+        return next(name for name, each in self.roles.items() if each is role)
+
+    def _write_blocks(
+        self, entry: ConversationEntry, writing: Writing, *, calls: bool = True
+    ) -> list[Any]:
+        """Write an entry into the blocks it was read from."""
+        own, reads_calls = self._own_blocks(entry.root, writing), entry.root.role is _ASSISTANT
+        recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
+        of_entry = entry.tool_calls if calls and entry.role is _ASSISTANT else None
+        ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
+        if of_entry and self.thinks_first and ordered[0][0] != "reasoning":
+            ordered.sort(key=lambda slot: slot[0] != "reasoning")
+        return [self._write_slot(kind, item) for kind, item, _ in ordered]
+
+    def _write_slot(self, kind: str, item: Any) -> Any:
+        if kind == "reasoning":
+            return item.raw or {"type": "thinking", "thinking": item.text}
+        return self._write_call(item) if kind == "call" else self._write_part(item)
+
+    def _own_blocks(self, root: ConversationEntry, writing: Writing) -> Sequence[Any]:
+        """Return the blocks an entry was read from; a message is split once for all its entries."""
+        source = as_mapping(root.source)
+        if not isinstance(source.get(self.key), (list, tuple)):
+            return ()
+        if id(source) not in writing.groups:
+            blocks = self._read_blocks(source, Reading())
+            writing.groups[id(source)] = self._split(blocks, root.role)
+        own, place = writing.groups[id(source)], root.span[0] if root.span else 0
+        return own[place][2] if place < len(own) else ()
 
 
 def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -7,9 +7,8 @@ from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
-from history_curator.formats.base import MappingFormat, Reading, as_mapping
+from history_curator.formats.base import Reading, as_mapping, free_input
 from history_curator.formats.blocks import read_thinking, update_text, write_part
-from history_curator.formats.json_text import free_input
 
 ROLES: dict[str, MessageRole] = {
     "system": MessageRole.SYSTEM,
@@ -41,76 +40,22 @@ _OTHER_FIELDS: dict[str, type | tuple[type, ...]] = {
 
 A field that is not listed is read as metadata, and the rules do not send it.
 """
-_PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
-KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
+_PLAIN_KEYS = ("role", "content", "name", "tool_call_id", "tool_calls", "function_call")
+KNOWN_KEYS = frozenset((*_PLAIN_KEYS, *_OTHER_FIELDS))
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
-_CALL_KEYS = frozenset(("id", "type", "function"))
-
-
-class PlainMessages(MappingFormat):
-    """Chat Completions as they mostly are: texts and calls, not edited."""
-
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one dict."""
-        plain = read_plain(message, index)
-        return super().read(message, index) if plain is None else (plain,)
-
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return dicts; untouched ones are the same objects."""
-        for entry in entries:
-            if entry.original is not None or entry.span is not None or entry.source is None:
-                return self.write_mixed(entries)
-            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
-                return self.write_mixed(entries)
-        return [entry.source for entry in entries]
-
-    def write_mixed(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return dicts where some were edited, or are in blocks."""
-        raise NotImplementedError
 
 
 def read_plain(message: Any, index: int) -> ConversationEntry | None:
-    """Read the common case, text and calls; None when there is anything else to look at."""
-    if message.__class__ is not dict or not _PLAIN_KEYS.issuperset(message):
+    """Read the common case, a role and a text; None when there is anything else to look at."""
+    if message.__class__ is not dict or len(message) != 2:
         return None
-    content, given, name = message.get("content"), message.get("role"), message.get("name")
+    content, given = message.get("content"), message.get("role")
     role = _PLAIN_ROLES.get(given) if given.__class__ is str else None
-    is_text = content.__class__ is str or (content is None and role is _ASSISTANT)
-    if role is None or not is_text or (name is not None and name.__class__ is not str):
+    if role is None or content.__class__ is not str:
         return None
-    listed = message.get("tool_calls")
-    if role is _TOOL:
-        call_id = message.get("tool_call_id")
-        if "tool_calls" in message or (call_id is not None and call_id.__class__ is not str):
-            return None
-        return ConversationEntry(
-            role, content, sequence=index, source=message, tool_call_id=call_id, tool_name=name
-        )
-    calls = _read_plain_calls(listed) if listed and role is _ASSISTANT else None
-    if listed and calls is None:
-        return None
-    return ConversationEntry(
-        role, content, sequence=index, source=message, tool_calls=calls, name=name
-    )
-
-
-def _read_plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
-    if listed.__class__ is not list:
-        return None
-    calls = []
-    for call in listed:
-        if call.__class__ is not dict or not _CALL_KEYS.issuperset(call):
-            return None
-        body, call_id = call.get("function"), call.get("id")
-        if body.__class__ is not dict or call.get("type") != "function" or len(body) != 2:
-            return None
-        name, arguments = body.get("name"), body.get("arguments")
-        if not (name.__class__ is call_id.__class__ is arguments.__class__ is str):
-            return None
-        calls.append(ToolCall(call_id, name, arguments))
-    return tuple(calls)
+    return ConversationEntry(role, content, sequence=index, source=message)
 
 
 def read_role(message: Any, reading: Reading) -> MessageRole:

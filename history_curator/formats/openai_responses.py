@@ -17,6 +17,7 @@ from history_curator.formats.base import (
     as_text,
     copy_value,
     count_untouched,
+    free_input,
     type_of,
 )
 from history_curator.formats.blocks import (
@@ -28,7 +29,6 @@ from history_curator.formats.blocks import (
     update_text,
     write_part,
 )
-from history_curator.formats.json_text import free_input
 from history_curator.formats.openai_chat import ROLES, build_entry, read_role
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -93,24 +93,15 @@ class ResponsesFormat(MappingFormat):
         if not isinstance(items[0], Mapping):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-        unknown = {key: item[key] for item in items for key in item if key not in _keys_of(item)}
-        items = [_known_fields(item) for item in items]
+        pairs = [(item, _known_fields(item)) for item in items]
+        unknown = {key: item[key] for item, known in pairs for key in item if key not in known}
+        items = [known for _, known in pairs]
         reading.check_json(items, type_of(items[0]) or "item")
         item, kind = items[0], type_of(items[0])
         if _is_of_answer(item) or kind == "compaction":
             entry = _read_answer(items, reading)
-        elif kind in _OUTPUTS:
-            entry = _read_output(item, reading)
-        elif "role" not in item:
-            problem = f"an item of an unknown type: {name_value(item.get('type'))}."
-            raise reading.error(problem, "type", "use an item of Responses, or add a role.")
         else:
-            role = read_role(item, reading)
-            if role is _TOOL:
-                fix = 'use {"type": "function_call_output", "call_id": …, "output": …}.'
-                raise reading.error("a tool result has no role in this format.", "role", fix)
-            content, parts = _read_content(item.get("content"), reading, "content")
-            entry = build_entry(item, role, reading, content, parts=parts, known=_MESSAGE_KEYS)
+            entry = (_read_output if kind in _OUTPUTS else _read_input)(item, reading)
         is_pinned = entry.pinned or bool(unknown.get("pinned"))
         return (replace(entry, source=message, metadata=unknown or None, pinned=is_pinned),)
 
@@ -144,14 +135,9 @@ def _is_of_answer(item: Any) -> bool:
     return type_of(item) not in ("compaction", *_OUTPUTS)
 
 
-def _keys_of(item: Mapping[str, Any]) -> Collection[str]:
-    """Return the fields that an item may have; one that is passed on unread may have any."""
-    return _KEYS.get(type_of(item), item)
-
-
 def _known_fields(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item without fields that it cannot have."""
-    known = _keys_of(item)
+    """Return an item without fields it cannot have; one that is passed on unread may have any."""
+    known: Collection[str] = _KEYS.get(type_of(item), item)
     return {key: item[key] for key in item if key in known}
 
 
@@ -187,6 +173,18 @@ def _write_block(part: ContentPart, kind: str) -> Any:
     return write_part(part, new | {"annotations": []} if kind == "output_text" else new)
 
 
+def _read_input(item: Mapping[str, Any], reading: Reading) -> ConversationEntry:
+    if "role" not in item:
+        problem = f"an item of an unknown type: {name_value(item.get('type'))}."
+        raise reading.error(problem, "type", "use an item of Responses, or add a role.")
+    role = read_role(item, reading)
+    if role is _TOOL:
+        fix = 'use {"type": "function_call_output", "call_id": …, "output": …}.'
+        raise reading.error("a tool result has no role in this format.", "role", fix)
+    content, parts = _read_content(item.get("content"), reading, "content")
+    return build_entry(item, role, reading, content, parts=parts, known=_MESSAGE_KEYS)
+
+
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
     source = _known_fields(as_mapping(entry.root.source))
     role = "developer" if entry.role_name == "developer" else entry.role.value
@@ -196,26 +194,26 @@ def _write_input(entry: ConversationEntry) -> dict[str, Any]:
 # Calls and their outputs.
 
 
-def _kind_of(call: ToolCall) -> str:
-    return str(((call.extra or {}).get("responses") or {}).get("type", "function_call"))
+def _output_kind(call: ToolCall) -> str:
+    """Return the type of the item that answers a call."""
+    return f"{((call.extra or {}).get('responses') or {}).get('type', 'function_call')}_output"
 
 
 def is_answer(call: ToolCall, output: Mapping[str, Any]) -> bool:
     """Return whether an output is of the kind its call has."""
-    return output.get("type") == f"{_kind_of(call)}_output"
+    return output.get("type") == _output_kind(call)
 
 
 def _read_call(item: Mapping[str, Any], reading: Reading) -> ToolCall:
-    kind = item["type"]
-    call_id = reading.text_of(item.get("call_id"), "call_id")
-    name = reading.text_of(item.get("name"), "name")
-    body = _CALLS[kind]
-    is_custom = kind == "custom_tool_call"
-    arguments = (reading.free_text if is_custom else reading.arguments)(item.get(body), body)
-    extra = {key: item[key] for key in item if key not in ("call_id", body, "type", "name")}
-    if kind == "function_call" and not extra:
-        return ToolCall(call_id, name, arguments)
-    return ToolCall(call_id, name, arguments, {"responses": {**extra, "type": kind}})
+    body = _CALLS[item["type"]]
+    read = reading.arguments if body == "arguments" else reading.free_text
+    extra = {key: item[key] for key in item if key not in ("call_id", body, "name")}
+    return ToolCall(
+        reading.text_of(item.get("call_id"), "call_id"),
+        reading.text_of(item.get("name"), "name"),
+        read(item.get(body), body),
+        None if extra == {"type": "function_call"} else {"responses": extra},
+    )
 
 
 def _write_call(call: ToolCall, *, anonymous: bool) -> dict[str, Any]:
@@ -245,7 +243,7 @@ def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
     source = _known_fields(as_mapping(entry.root.source))
-    kind = type_of(source) if call is None else f"{_kind_of(call)}_output"
+    kind = type_of(source) if call is None else _output_kind(call)
     kind = kind if kind in _OUTPUTS else "function_call_output"
     own = source if type_of(source) == kind else {}
     item = {**own, "type": kind, "call_id": entry.tool_call_id}
@@ -267,14 +265,8 @@ def _read_answer(items: Sequence[Any], reading: Reading) -> ConversationEntry:
         fields |= {"content": items[0]["content"], "parts": None}
     fields["parts"] = fields["parts"] or None
     is_barrier = type_of(items[0]) == "compaction"
-    return ConversationEntry(
-        _ASSISTANT,
-        sequence=reading.index,
-        pinned=is_barrier,
-        barrier=is_barrier,
-        repairs=reading.note,
-        **fields,
-    )
+    fields |= {"pinned": is_barrier, "barrier": is_barrier, "repairs": reading.note}
+    return ConversationEntry(_ASSISTANT, sequence=reading.index, **fields)
 
 
 def _read_item(item: Mapping[str, Any], reading: Reading) -> Slots:
@@ -327,14 +319,10 @@ def _order_answer(
     entry: ConversationEntry, items: Sequence[Any]
 ) -> list[tuple[str, Any, int | None]]:
     """Return the slots of an answer in order, each with the index of the item it stood in."""
-    slots = [[(n, slot) for slot in _read_item(item, Reading())] for n, item in enumerate(items)]
-    recorded = [each for of_item in slots for each in of_item]
-    ordered = restore_order(
-        entry, [slot for _, slot in recorded], entry.tool_calls or (), entry.reasoning or ()
-    )
-    return [
-        (kind, item, None if place is None else recorded[place][0]) for kind, item, place in ordered
-    ]
+    read = [(n, slot) for n, item in enumerate(items) for slot in _read_item(item, Reading())]
+    recorded = [slot for _, slot in read]
+    ordered = restore_order(entry, recorded, entry.tool_calls or (), entry.reasoning or ())
+    return [(kind, it, None if place is None else read[place][0]) for kind, it, place in ordered]
 
 
 def _write_answer(entry: ConversationEntry) -> list[Any]:
@@ -346,35 +334,29 @@ def _write_answer(entry: ConversationEntry) -> list[Any]:
     used: set[int | None] = set()
     current: int | None = None  # the item that the last message was read from
     for kind, item, home in _order_answer(entry, items):
-        is_message = bool(out) and "role" in out[-1]
         if kind == "call":
             out.append(_write_call(item, anonymous=anonymous))
         elif kind == "reasoning" or item.kind == "other":
             out.append(item.raw)
         else:
+            is_message = bool(out) and "role" in out[-1]
             place = home if home is not None else current if is_message else first
             if not is_message or place != current:
                 source = items[place] if place is not None else {}
-                message = {**source, "role": "assistant", "content": []}
+                out.append({**source, "role": "assistant", "content": []})
                 if anonymous or place in used:
-                    message.pop("id", None)
-                    message.pop("status", None)
+                    out[-1].pop("id", None)
+                    out[-1].pop("status", None)
                 current = place
                 used.add(place)
-                out.append(message)
             out[-1]["content"].append(_write_block(item, "output_text"))
     for message in out:
-        if "role" in message and all(
-            "id" not in message and _is_bare(b) for b in message["content"]
-        ):
-            message["content"] = "\n".join(block["text"] for block in message["content"])
+        blocks = message["content"] if "role" in message and "id" not in message else ()
+        if blocks and all(type_of(b) == "output_text" and not b.get("annotations") for b in blocks):
+            message["content"] = "\n".join(block["text"] for block in blocks)
     if out and any(map(type_of, items)) and not any(map(type_of, out)):
         out[0] = {"type": "message", **out[0]}  # so that they are one answer still
     return out
-
-
-def _is_bare(block: Mapping[str, Any]) -> bool:
-    return type_of(block) == "output_text" and not block.get("annotations")
 
 
 def count_trailing_reasoning(entry: ConversationEntry) -> int:
@@ -382,8 +364,8 @@ def count_trailing_reasoning(entry: ConversationEntry) -> int:
     items = _items_of(entry) if entry.reasoning else []
     if not any(type_of(item) == "reasoning" for item in items):
         return 0
-    ordered = _order_answer(entry, items)
-    return sum(1 for _ in takewhile(lambda slot: slot[0] == "reasoning", reversed(ordered)))
+    newest = reversed(_order_answer(entry, items))
+    return sum(1 for _ in takewhile(lambda slot: slot[0] == "reasoning", newest))
 
 
 def item_ids(entry: ConversationEntry) -> list[tuple[str, bool]]:
@@ -396,8 +378,9 @@ def item_ids(entry: ConversationEntry) -> list[tuple[str, bool]]:
     raws += [(call.extra or {}).get("responses") for call in entry.tool_calls or ()]
     if not _is_anonymous(entry, items):
         raws += [item for item in items if "role" in item]
+    named = [(as_mapping(raw).get("id"), _ID_PREFIXES.get(type_of(raw), "")) for raw in raws]
     return [
-        (name, name.startswith(_ID_PREFIXES.get(type_of(raw), "")) and len(name) <= _MAX_ID)
-        for raw in raws
-        if isinstance(name := as_mapping(raw).get("id"), str)
+        (name, name.startswith(prefix) and len(name) <= _MAX_ID)
+        for name, prefix in named
+        if isinstance(name, str)
     ]
