@@ -2,25 +2,32 @@
 
 Faults of the recordings, such as blank messages and unanswered calls, are repaired before anybody
 is measured, so that the invalid requests of a row are its own.
+
+    python -m benchmarks.front [--every 20] [--budgets 32000 8000]
+
+prints the table; `python -m benchmarks.pictures --only tables` also writes it.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks.data import load
 from benchmarks.peers import LlamaIndexMemory, Summarization
 from history_curator import __version__, repair_conversation
 from history_curator.lab import ReplayResults, replay
 from history_curator.lab.results import PolicyResult, percent
 
+BUDGETS = (32_000, 8_000)
 POLICIES: dict[str, tuple[str, Callable[[int], Any]]] = {
     "curator": ("**History Curator**", lambda _: "curator"),
     "sliding": ("sliding window (valid, same budget)", lambda _: "sliding"),
     "trim_messages": ("LangChain `trim_messages`", lambda _: "trim_messages"),
     "summarization": ("LangChain `SummarizationMiddleware` †", Summarization),
-    "clear-tool-uses": ("LangChain `ContextEditingMiddleware`", lambda _: "clear-tool-uses"),
+    "clear-tool-uses": ("LangChain, clearing tool uses", lambda _: "clear-tool-uses"),
     "ChatMemoryBuffer": ("LlamaIndex `ChatMemoryBuffer`", lambda _: "ChatMemoryBuffer"),
     "memory": ("LlamaIndex `Memory`", LlamaIndexMemory),
     "no curation": ("everything", lambda _: "no curation"),
@@ -28,10 +35,12 @@ POLICIES: dict[str, tuple[str, Callable[[int], Any]]] = {
 """The policies of the table, with the name and how they are made for a budget."""
 COLUMNS: dict[str, Callable[[PolicyResult], str]] = {
     "input cost*": lambda each: f"{each.cost:.1f}",
+    "cached": lambda each: percent(each.cached_share),
+    "edits in view": lambda each: percent(each.edits_share),
+    "missed": lambda each: percent(each.missed, 1),
+    "invalid": lambda each: f"{each.invalid:,}",
     "over budget": lambda each: f"{each.over_budget:,}",
-    "invalid requests": lambda each: f"{each.invalid:,}",
-    "missed later": lambda each: percent(each.missed, 1),
-    "edits with their code in view": lambda each: percent(each.edits_share),
+    "refused": lambda each: f"{each.failed:,}",
 }
 
 
@@ -54,8 +63,10 @@ def table(results: ReplayResults) -> list[str]:
     lines = [f"| | {' | '.join(COLUMNS)} |", f"|---{'|---:' * len(COLUMNS)}|"]
     for name, (label, _) in POLICIES.items():
         cells = {head: text(results[name]) for head, text in COLUMNS.items()}
-        if name == "summarization":
-            cells["missed later"] = "–"
+        if not results[name].measured:
+            cells = dict.fromkeys(COLUMNS, "–")
+        elif name == "summarization":
+            cells["missed"] = "–"
         elif name == "curator":
             cells = {head: f"**{text}**" for head, text in cells.items()}
         lines.append(f"| {label} | {' | '.join(cells.values())} |")
@@ -73,14 +84,32 @@ def describe(results: ReplayResults, budget: int) -> str:
     )
     return (
         f"{curator.conversations} recorded coding-agent sessions, {curator.calls:,} calls, a budget of "
-        f"{budget:,} tokens. *Missed later*: identifiers and repeated calls whose source was not in the "
-        f"view any more, of {curator.needed:,}. *Edits*: calls that replace lines of a file while all "
-        f"these lines are in the view, of {curator.edits:,}. Faults of the recordings were repaired for "
-        f"everybody.{refused} A policy can look cheap because it sends less of what is needed, so read "
-        "the columns together.\n\n"
+        f"{budget:,} tokens. *Cached*: sent tokens that repeat the start of the request before. *Edits "
+        "in view*: calls that replace lines of a file while all these lines are in the view, of "
+        f"{curator.edits:,}. *Missed*: identifiers and repeated calls whose source was not in the view "
+        f"any more, of {curator.needed:,}. *Invalid*: requests that break a rule every provider shares; "
+        "faults of the recordings were repaired for everybody. *Refused*: calls without a view."
+        f"{refused} A policy can look cheap because it sends less of what is needed, so read the columns "
+        "together.\n\n"
         "\\* millions of input tokens at full price, with Anthropic's prices for the prompt cache. "
         "† with a fixed text in place of the summary, and without the cost of writing it; what the "
         "summary would hold depends on the model.\n\n"
         f"Measured {dt.datetime.now(tz=dt.timezone.utc).date()} with version {__version__} by "
         "`python -m benchmarks.pictures`."
     )
+
+
+def main() -> None:
+    """Print the table for each budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="take one session of so many")
+    parser.add_argument("--budgets", type=int, nargs="+", default=BUDGETS)
+    options = parser.parse_args()
+    sessions = repair(load("coding_sessions")[:: options.every])
+    for budget in options.budgets:
+        results = measure(sessions, budget)
+        print(*table(results), "", describe(results, budget), "", sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def write_tables(sessions: Sequence[dict[str, Any]]) -> None:
     """Write the table of the README, and both budgets for the page of benchmarks."""
     texts = []
-    for budget in (BUDGET, 8_000):
+    for budget in front.BUDGETS:
         results = front.measure(sessions, budget)
         texts.append("\n".join([*front.table(results), "", front.describe(results, budget)]))
         print(texts[-1], flush=True)

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
-from zlib import crc32
 
-from benchmarks.data import GENERATED, load
+from benchmarks.data import GENERATED, is_first_half, load
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
-from history_curator.formats import find_format
+from history_curator.lab import LabConversation
+from history_curator.lab.conversations import searchable_text
+from history_curator.lab.metrics import count_visible_edits, find_edits
+from history_curator.lab.run_replay import count_repeated
 from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
 from history_curator.units import pair
@@ -34,8 +36,6 @@ PAGE = GENERATED / "stability.md"
 BUDGETS = (8_000, 16_000, 32_000, 64_000, 128_000)
 LEAST_TOKENS = 40_000
 READ, WRITE = 0.1, 1.25
-SHORTEST_LINE = 12
-REPLACED = ("old_string", "oldText", "old_str")
 COLUMNS = (
     "budget", "policy", "repeated", "visible", "edits", "cost", "tokens a call", "too small",
     "compactions", "broken",
@@ -84,153 +84,66 @@ def default(max_tokens: int) -> Policy:
 
 
 class Session:
-    """A record, its model calls, and what each of them needed."""
+    """A record, and what each of its model calls needed."""
 
     def __init__(self, row: dict[str, Any]) -> None:
-        self.messages: list[dict[str, Any]] = row["messages"]
-        self.half = "ab"[crc32(str(row["id"]).encode()) % 2]
-        format = find_format(self.messages)
-        read = [format.read(message, at) for at, message in enumerate(self.messages)]
-        texts = ["\n".join(map(_text, entries)) for entries in read]
-        self.calls = [at for at, each in enumerate(self.messages) if at and _speaks(each)]
-        self.needs: dict[int, list[str]] = {}
+        self.record = LabConversation(str(row["id"]), row["messages"])
+        self.half = "a" if is_first_half(self.record.id) else "b"
+        self.edits = find_edits(self.record)
+        self.needs: dict[int, list[str]] = defaultdict(list)
         for need in row.get("dependencies", ()):
-            self.needs.setdefault(need["at"], []).append(str(need["value"]))
-        self.edits: dict[int, list[list[str]]] = {}
-        for at in self.calls:
-            for call in self.messages[at].get("tool_calls") or ():
-                replaced = _replaced(call["function"]["arguments"])
-                lines = dict.fromkeys(line.strip() for line in replaced.split("\n"))
-                before = "\n".join(texts[:at]) if replaced else ""
-                known = [each for each in lines if len(each) >= SHORTEST_LINE and each in before]
-                if known:
-                    self.edits.setdefault(at, []).append(known)
+            self.needs[need["at"]].append(str(need["value"]))
 
 
-def _speaks(message: dict[str, Any]) -> bool:
-    return bool(message["role"] == "assistant")
-
-
-def _replaced(arguments: str) -> str:
-    """The text that an edit call replaces; nothing for any other call."""
-    values = _values(arguments)
-    return next((values[name] for name in REPLACED if isinstance(values.get(name), str)), "")
-
-
-def _values(arguments: str) -> dict[str, Any]:
-    try:
-        values = json.loads(arguments)
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def _text(entry: ConversationEntry) -> str:
-    calls = [call.arguments for call in entry.tool_calls or ()]
-    plain = [value for each in calls for value in _values(each).values() if isinstance(value, str)]
-    return "\n".join([entry.content or "", *calls, *plain])
-
-
-@dataclass
-class Score:
-    """What one policy did."""
-
-    calls: int = 0
-    sent: int = 0
-    repeated: int = 0
-    needed: int = 0
-    visible: int = 0
-    edits: int = 0
-    whole: int = 0
-    refused: int = 0
-    unseen: int = 0
-    unedited: int = 0
-    broken: int = 0
-    compactions: int = 0
-
-    def __add__(self, other: Score) -> Score:
-        """Return what was done in both."""
-        return Score(
-            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
-        )
-
-    @property
-    def cost(self) -> float:
-        """Input tokens a call, at full price."""
-        return (self.repeated * READ + (self.sent - self.repeated) * WRITE) / max(1, self.calls)
-
-    @property
-    def answered(self) -> Score:
-        """The same over the calls that were not refused."""
-        return replace(
-            self, needed=self.needed - self.unseen, edits=self.edits - self.unedited, refused=0
-        )
-
-    def row(self, name: str, budget: int, *, promises: bool) -> str:
-        """Return a line of the table."""
-        shares = (
-            self.repeated / max(1, self.sent),
-            self.visible / max(1, self.needed),
-            self.whole / max(1, self.edits),
-        )
-        text = " | ".join(f"{share:.3f}" for share in shares)
-        promised = f"{self.compactions:,} | {self.broken}" if promises else " | "
-        return (
-            f"| {budget:,} | {name} | {text} | {self.cost:,.0f} "
-            f"| {self.sent // max(1, self.calls):,} | {self.refused} | {promised} |"
-        )
-
-
-def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: int) -> Score:
-    """Replay every model call of every session under one policy.
+def measure(
+    sessions: Iterable[Session], make: Callable[[int], Policy], budget: int
+) -> Counter[str]:
+    """Replay every model call of every session under one policy, and count.
 
     Raises:
         AssertionError: when a view of ours is over its budget, miscounted, or breaks a rule.
     """
-    score = Score()
+    score = Counter[str]()
     counter, rules = get_counter("o200k_base"), get_profile("core")
     for session in sessions:
-        policy = make(budget)
+        policy, promised = make(budget), 0
         before: View = ()
-        promised = 0
-        for at in session.calls:
-            score.needed += len(session.needs.get(at, ()))
-            score.edits += len(session.edits.get(at, ()))
+        for at in session.record.calls:
+            needs, edits = session.needs.get(at, ()), session.edits.get(at, ())
+            score.update(needed=len(needs), edits=len(edits))
             try:
-                view = policy(session.messages[:at])
+                view = policy(session.record.messages[:at])
             except BudgetUnsatisfiableError:
-                score.refused += 1
-                score.unseen += len(session.needs.get(at, ()))
-                score.unedited += len(session.edits.get(at, ()))
+                score.update(refused=1, unseen=len(needs), unedited=len(edits))
                 continue
-            curation = view if isinstance(view, Curation) else None
             entries = view.entries if isinstance(view, Curation) else view
             sizes = list(map(counter.count_entry, entries))
-            score.calls += 1
-            score.sent += sum(sizes)
-            common = _common(before, entries)
-            score.repeated += sum(sizes[:common])
-            if curation is not None:
-                assert sum(sizes) + counter.priming == curation.tokens <= budget
+            repeated = count_repeated(before, entries)
+            score.update(calls=1, sent=sum(sizes), repeated=sum(sizes[:repeated]))
+            if isinstance(view, Curation):
+                assert sum(sizes) + counter.priming == view.tokens <= budget
                 assert not rules.find(list(entries))
-                score.compactions += curation.report.compacted
-                score.broken += not curation.report.compacted and common < promised
-                promised = curation.report.prefix_entries
+                is_broken = not view.report.compacted and repeated < promised
+                score.update(compactions=view.report.compacted, broken=is_broken)
+                promised = view.report.prefix_entries
             before = entries
-            if at in session.needs or at in session.edits:
-                shown = "\n".join(map(_text, entries))
-                for value in session.needs.get(at, ()):
-                    score.visible += value in shown or json.dumps(value)[1:-1] in shown
-                for lines in session.edits.get(at, ()):
-                    score.whole += all(line in shown for line in lines)
+            shown = "\n".join(map(searchable_text, entries)) if needs else ""
+            score["visible"] += sum(
+                value in shown or json.dumps(value)[1:-1] in shown for value in needs
+            )
+            score["whole"] += count_visible_edits(edits, entries, session.record)
     return score
 
 
-def _common(before: View, after: View) -> int:
-    for at, (mine, theirs) in enumerate(zip(before, after, strict=False)):
-        if mine is not theirs and mine != theirs:
-            return at
-    return min(len(before), len(after))
+def row(score: Counter[str], name: str, budget: int, *, promises: bool = True) -> str:
+    """Return a line of the table."""
+    shares = (("repeated", "sent"), ("visible", "needed"), ("whole", "edits"))
+    cells = [f"{budget:,}", name, *(f"{score[a] / max(1, score[b]):.3f}" for a, b in shares)]
+    calls = max(1, score["calls"])
+    cost = (score["repeated"] * READ + (score["sent"] - score["repeated"]) * WRITE) / calls
+    cells += [f"{cost:,.0f}", f"{score['sent'] // calls:,}", str(score["refused"])]
+    cells += [f"{score['compactions']:,}", str(score["broken"])] if promises else ["", ""]
+    return f"| {' | '.join(cells)} |"
 
 
 def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
@@ -239,25 +152,24 @@ def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
         each for each in load("coding_sessions") if each["stats"]["tokens_o200k"] > LEAST_TOKENS
     ]
     sessions = list(map(Session, rows[::every]))
-    table = [
-        f"| {' | '.join(COLUMNS)} |",
-        "|---" * len(COLUMNS) + "|",
-    ]
-    printed, refused = 0, False
+    table = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    printed = refused = 0
     for budget in budgets:
-        table.append(
-            measure(sessions, suffix, budget).row("latest that fit", budget, promises=False)
-        )
+        window = measure(sessions, suffix, budget)
         halves = {
             half: measure([each for each in sessions if each.half == half], default, budget)
             for half in "ab"
         }
         score = halves["a"] + halves["b"]
-        table.append(score.row("default", budget, promises=True))
-        if score.refused:
-            table.append(score.answered.row("default, answered", budget, promises=True))
-        refused = refused or bool(score.refused)
-        table += [halves[half].row(f"default, half {half}", budget, promises=True) for half in "ab"]
+        table.append(row(window, "latest that fit", budget, promises=False))
+        table.append(row(score, "default", budget))
+        if score["refused"]:
+            answered = score - Counter(
+                needed=score["unseen"], edits=score["unedited"], refused=score["refused"]
+            )
+            table.append(row(answered, "default, answered", budget))
+        refused += score["refused"]
+        table += [row(halves[half], f"default, half {half}", budget) for half in "ab"]
         print(*table[printed:], sep="\n", flush=True)
         printed = len(table)
     return [*table, "", HALVES, *(["", REFUSED] if refused else ())]

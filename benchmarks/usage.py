@@ -11,28 +11,27 @@ part of the first prompt added; and `UsageAnchor`, which starts from the last re
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 from benchmarks.data import GENERATED, is_first_half, unpack_logs
-from history_curator.formats import DictFormat
-from history_curator.tokens import TiktokenCounter, Usage, UsageAnchor, find_family, read_usage
+from history_curator.doctor.costs import find_prompt_start
+from history_curator.lab import LabConversation, load_conversations
+from history_curator.tokens import TiktokenCounter, UsageAnchor, find_family
 
 PAGE = GENERATED / "usage.md"
-_READER = DictFormat()
 
 
 @dataclass
 class Call:
-    """One request of a session: what it added, what was counted, what was reported."""
+    """One request of a session: the tokens we count in its prompt, and those reported."""
 
-    log: str
+    session: str
     model: str
     counted: int
-    usage: Usage
-    moment: str
+    reported: int
 
 
 def read_sessions() -> list[list[Call]]:
@@ -42,37 +41,22 @@ def read_sessions() -> list[list[Call]]:
         SystemExit: when the logs are not there.
     """
     counter = TiktokenCounter("o200k_base")
-    sessions = []
     with unpack_logs() as folder:
-        for file in sorted(folder.rglob("*.jsonl")):
-            lines = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
-            for side in (False, True):
-                chain = [each for each in lines if bool(each.get("isSidechain")) is side]
-                sessions.append(list(_calls(file.name, chain, counter)))
-    return sorted(filter(None, sessions), key=lambda calls: calls[0].moment)
+        sessions = [each for each in load_conversations(folder) if each.requests]
+    sessions.sort(key=lambda each: each.requests[0].start or 0.0)
+    return [count_calls(each, counter) for each in sessions]
 
 
-def _calls(log: str, lines: list[dict[str, Any]], counter: TiktokenCounter) -> Iterator[Call]:
-    """One answer spans several lines; its last one reports the usage that counts."""
-    calls: dict[str, Call] = {}
-    counted = 0
-    for line in lines:
-        if line.get("isCompactSummary") or line.get("subtype") == "compact_boundary":
-            counted = 0
-        message = line.get("message")
-        if line.get("type") not in ("user", "assistant") or not isinstance(message, dict):
-            continue
-        usage = read_usage(message.get("usage")) if line["type"] == "assistant" else None
-        if message.get("model") == "<synthetic>":
-            continue
-        name = message.get("id")
-        if usage is not None and name in calls:
-            calls[name].usage = usage
-        elif usage is not None and isinstance(name, str):
-            calls[name] = Call(log, message["model"], counted, usage, line["timestamp"])
-        spoken = {key: message[key] for key in ("role", "content") if key in message}
-        counted += sum(map(counter.count_entry, _READER.read(spoken, 0)))
-    yield from calls.values()
+def count_calls(session: LabConversation, counter: TiktokenCounter) -> list[Call]:
+    """Return the requests of a session with the tokens of the messages they sent."""
+    upto = [0, *accumulate(map(counter.count_entry, session.entries))]
+    calls = []
+    for call in session.requests:
+        start, summary = find_prompt_start(session, call.position)
+        counted = upto[bisect_left(session.homes, call.position)] - upto[start]
+        counted += counter.count(summary)
+        calls.append(Call(session.id, call.model, counted, call.usage.input))
+    return calls
 
 
 @dataclass
@@ -107,12 +91,11 @@ def measure(sessions: list[list[Call]]) -> dict[str, Score]:
         anchor: UsageAnchor | None = None
         for before, call in zip([None, *calls], calls, strict=False):
             family = find_family(call.model)
-            ratio = family.factor if family else 1.0
-            reported = call.usage.input
+            ratio, reported = family.factor if family else 1.0, call.reported
             if anchor is None or before is None or before.model != call.model:
                 anchor = UsageAnchor(call.counted, reported, ratio)
                 continue
-            hidden = calls[0].usage.input - ratio * calls[0].counted
+            hidden = calls[0].reported - ratio * calls[0].counted
             plain = ratio * call.counted
             predicted = anchor.predict(call.counted)
             for name, tokens in zip(WAYS, (plain, plain + hidden, predicted), strict=True):
@@ -135,11 +118,7 @@ def table(sessions: list[list[Call]]) -> str:
         *(score.row(name) for name, score in scores.items()),
     ]
     for name, first in (("anchored, one half of the logs", True), ("the other half", False)):
-        half = [
-            calls
-            for calls in sessions
-            if is_first_half(calls[0].log.removesuffix(".jsonl")[-36:]) is first
-        ]
+        half = [each for each in sessions if is_first_half(each[0].session[:36]) is first]
         lines.append(measure(half)["anchored"].row(name))
     return "\n".join(lines) + "\n"
 

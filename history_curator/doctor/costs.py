@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -46,10 +47,16 @@ class Contents:
     problem: str = ""
 
 
+def find_prompt_start(session: LabConversation, position: int) -> tuple[int, str]:
+    """Return the first entry that the host sent before a message, and the summary in front of it."""
+    before = [each for each in session.summaries if each[0] <= position]
+    start, summary = before[-1] if before else (0, "")
+    return bisect_left(session.homes, start), summary
+
+
 def measure_contents(session: LabConversation, counter: TokenCounter) -> Contents:
     """Return the contents of a session's prompts: every entry counts for each call that sent it."""
-    found = Contents()
-    total = sum(call.usage.input for call in session.requests)
+    found, total = Contents(), sum(call.usage.input for call in session.requests)
     try:
         sizes = [counter.count_entry(entry) for entry in session.entries]
     except ConversionError as error:
@@ -57,24 +64,20 @@ def measure_contents(session: LabConversation, counter: TokenCounter) -> Content
     if not sizes:
         found.kinds["not in the log"] = total
         return found
-    counts = Counter(session.homes)
-    entry_at = [0, *accumulate(counts[position] for position in range(len(session.messages)))]
     upto = [0, *accumulate(sizes)]
     prompts: list[tuple[int, int]] = []  # the entries each call sent, from and to
     counted: list[int] = []
     for call in session.requests:
-        starts = [each for each in ((0, ""), *session.summaries) if each[0] <= call.position]
-        start, end = entry_at[starts[-1][0]], entry_at[call.position]
-        summary_tokens = counter.count(starts[-1][1])
+        start, summary = find_prompt_start(session, call.position)
+        end, summary_tokens = bisect_left(session.homes, call.position), counter.count(summary)
         found.kinds["summaries"] += summary_tokens
         prompts.append((start, end))
         counted.append(upto[end] - upto[start] + summary_tokens)
     _find_ratio([call.usage.input for call in session.requests], counted, found)
     _attribute_tokens(session, sizes, prompts, found)
     shown = sum(found.kinds.values()) * found.ratio
-    scale = found.ratio * min(
-        1.0, total / shown if shown else 1.0
-    )  # we may count more than they do
+    # We may count more than they do.
+    scale = found.ratio * min(1.0, total / shown if shown else 1.0)
     for tokens in (found.kinds, found.tools, found.idle_tools):
         tokens.update({key: n * scale for key, n in tokens.items()})
     found.kinds["not in the log"] = max(0.0, total - shown)
@@ -235,15 +238,12 @@ class WhatIf:
 
 def _send_as_it_was(conversation: LabConversation, _counter: TokenCounter) -> View:
     """The host's own views: its last summary, and everything since."""
-    starts: list[tuple[int, list[ConversationEntry]]] = [(0, [])]
-    for position, text in conversation.summaries:
-        first = sum(home < position for home in conversation.homes)
-        note = ConversationEntry(MessageRole.USER, text, origin="summary")
-        starts.append((first, [note] if text else []))
 
     def view(upto: int) -> list[ConversationEntry]:
-        first, notes = [each for each in starts if each[0] <= upto][-1]
-        return [*notes, *conversation.entries[first:upto]]
+        position = [*conversation.homes, len(conversation.messages)][upto]
+        first, text = find_prompt_start(conversation, position)
+        note = ConversationEntry(MessageRole.USER, text, origin="summary")
+        return [*([note] if text else []), *conversation.entries[first:upto]]
 
     return view
 
@@ -270,22 +270,23 @@ def what_if(
     ]
     if not pairs:
         return []
-    chosen: list[tuple[str, int | None]] = [("curator", budget) for budget in budgets]
+    chosen = [("curator", budget) for budget in budgets]
     chosen += [(peer, min(budgets)) for peer in peers] if budgets else []
-    policies: dict[str, Policy] = {AS_IT_WAS: Policy(_send_as_it_was)}
+    policies = {AS_IT_WAS: Policy(_send_as_it_was)}
     policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
     results = replay(
         [session for session, _ in pairs], policies, provider=None, counter=counter,
         progress=progress, executor=executor,
     )  # fmt: skip
-    replayed = {name: _replayed_costs(pairs, results.tallies[name]) for name in policies}
     reported = [cost_of(session.requests)["total"] for session, _ in pairs]
     left_out = sum(cost_of(session.requests)["total"] for session in sessions) - sum(reported)
-    found = []
-    for (name, budget), key in zip([(AS_IT_WAS, None), *chosen], policies, strict=True):
-        triples = zip(reported, replayed[key], replayed[AS_IT_WAS], strict=True)
+    before, found = _replayed_costs(pairs, results.tallies[AS_IT_WAS]), []
+    for (name, budget), result in zip(
+        [(AS_IT_WAS, None), *chosen], results.policies.values(), strict=True
+    ):
+        costs = _replayed_costs(pairs, results.tallies[result.name])
+        triples = zip(reported, costs, before, strict=True)
         cost = left_out + sum(paid * (now / was if was else 1.0) for paid, now, was in triples)
-        result = results[key]
         found.append(WhatIf(name, budget, cost, result.missed, result.lost, result.note))
     return found
 

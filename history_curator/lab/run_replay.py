@@ -103,7 +103,7 @@ class Measurement:
                 continue
             result.views, result.seconds = 1, perf_counter() - started
             sizes = [counter.count_entry(entry) for entry in sent]
-            repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
+            repeated, tokens = count_repeated(before or (), sent), sum(sizes) + overhead
             result.tokens_sent = result.peak = tokens
             result.cached = sum(sizes[:repeated])
             result.cached += 0 if before is None else overhead - counter.priming
@@ -132,7 +132,8 @@ class Measurement:
         return total
 
 
-def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
+def count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
+    """Return how many entries at the beginning of a view repeat the view before."""
     pairs = enumerate(zip(before, sent, strict=False))
     changed = (index for index, (old, new) in pairs if old is not new and old != new)
     return next(changed, min(len(before), len(sent)))
