@@ -139,8 +139,8 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
         f"went in   {count_of(report.original_count, 'message')}, {report.tokens_before:,} tokens\n"
         f"is sent   {count_of(report.curated_count, 'message')}, {report.tokens:,} of "
         f"{max_tokens:,} tokens\n"
-        f"left out  {count_of(gone, 'message')}, which your record keeps"
-        + (f"; in their place a note of {notes[0]:,} tokens" if notes else "")
+        f"left out  {count_of(gone, 'message')}, which your record keeps; "
+        f"{count_of(len(notes), 'note')} of {sum(notes):,} tokens in their place"
     )
     heads = ("", "tokens", "cached", "cost", "lost", "invalid", "over")
     rows = [

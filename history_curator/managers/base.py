@@ -346,22 +346,19 @@ def snake_case(class_name: str) -> str:
     return name.removesuffix("_manager")
 
 
-def check_count(manager: object, option: str, value: int | None, least: int = 0) -> None:
-    """Require a whole number of at least ``least``, or None."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if value is not None and not is_count:
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{option} is {value!r}. Fix: a whole number, {least} or more."
-        )
-
-
-def check_choice(manager: object, option: str, value: str, choices: Iterable[str]) -> None:
-    """Require one of a few words."""
-    if value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{option} is {value!r}. Fix: one of {listed}."
-        )
+def check_options(manager: object, **wanted: int | tuple[str, ...]) -> None:
+    """Require options to be whole numbers of at least so much, or None, or one of some words."""
+    for option, allowed in wanted.items():
+        value = getattr(manager, option)
+        if isinstance(allowed, tuple):
+            fits, fix = value in allowed, f"one of {', '.join(map(repr, allowed))}"
+        else:
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            fits = value is None or (is_whole and value >= allowed)
+            fix = f"a whole number, {allowed} or more"
+        if not fits:
+            name = f"{type(manager).__name__}.{option}"
+            raise ConfigurationError(f"{name} is {value!r}. Fix: {fix}.")
 
 
 def check_managers(managers: Sequence[Any], where: str = "managers") -> None:

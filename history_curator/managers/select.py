@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.managers.base import (
-    BuiltInManager,
-    CurationContext,
-    Entries,
-    check_choice,
-    check_count,
-)
+from history_curator.managers.base import BuiltInManager, CurationContext, Entries, check_options
 from history_curator.memo import Memo
 from history_curator.units import Unit, pair
 from history_curator.window import NO_RULES, View, ViewBuilder, WindowOptions
@@ -51,7 +45,7 @@ class SlidingWindowManager(BuiltInManager):
     window_size: int
 
     def __post_init__(self) -> None:
-        check_count(self, "window_size", self.window_size)
+        check_options(self, window_size=0)
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         size = max(self.window_size, context.preserve_last_n or 0)
@@ -126,8 +120,7 @@ class TurnRetentionManager(BuiltInManager):
     older: Literal["text", "exclude"] = "text"
 
     def __post_init__(self) -> None:
-        check_count(self, "preserve_turns", self.preserve_turns)
-        check_choice(self, "older", self.older, ("text", "exclude"))
+        check_options(self, preserve_turns=0, older=("text", "exclude"))
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         start = start_of_turns(entries, self.preserve_turns)

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.managers.base import (
-    BuiltInManager,
-    CurationContext,
-    Entries,
-    check_choice,
-    check_count,
-)
+from history_curator.managers.base import BuiltInManager, CurationContext, Entries, check_options
 from history_curator.tokens import Keep, TokenCounter, shorten, shorten_tokens
 from history_curator.units import pair
+
+_KEEP = ("head", "tail", "both")
 
 
 def _replace_text(
@@ -52,9 +48,7 @@ class ToolResultTruncator(BuiltInManager):
     suffix: str = "\n... [truncated]"
 
     def __post_init__(self) -> None:
-        check_count(self, "max_length", self.max_length)
-        check_count(self, "max_tokens", self.max_tokens)
-        check_choice(self, "keep", self.keep, ("head", "tail", "both"))
+        check_options(self, max_length=0, max_tokens=0, keep=_KEEP)
         if self.max_length is not None and self.max_tokens is not None:
             raise ConfigurationError(
                 "ToolResultTruncator takes max_length or max_tokens, not both. "
@@ -103,9 +97,7 @@ class RoleTruncator(BuiltInManager):
     suffix: str = "... [truncated]"
 
     def __post_init__(self) -> None:
-        for role in ("user", "assistant", "tool"):
-            check_count(self, role, getattr(self, role))
-        check_choice(self, "keep", self.keep, ("head", "tail", "both"))
+        check_options(self, user=0, assistant=0, tool=0, keep=_KEEP)
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         return list(map(self._truncate, entries))
@@ -140,8 +132,7 @@ class ToolResultClearer(BuiltInManager):
     batch: int = 1
 
     def __post_init__(self) -> None:
-        check_count(self, "keep", self.keep)
-        check_count(self, "batch", self.batch, least=1)
+        check_options(self, keep=0, batch=1)
         names = [self.exclude_tools] if isinstance(self.exclude_tools, str) else self.exclude_tools
         object.__setattr__(self, "exclude_tools", tuple(names))
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
-from history_curator.managers.base import BuiltInManager, CurationContext, Entries
+from history_curator.managers.base import BuiltInManager, CurationContext, Entries, check_options
 from history_curator.managers.select import fit_window, measure_fit
 from history_curator.quoting import quote_entry, quote_text
 from history_curator.run_steps import Call, Steps
@@ -102,17 +102,14 @@ class SummarizingManager(BuiltInManager):
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
     ) -> None:
-        if max_tokens < 50 or chunk_tokens < 100:
-            raise ConfigurationError(
-                f"max_tokens={max_tokens}, chunk_tokens={chunk_tokens}. Fix: at least 50 and 100."
-            )
-        for place in ("{messages}", "{earlier}"):
-            if place not in prompt:
-                raise ConfigurationError(f"prompt has no {place}. Fix: say where it goes.")
         self.summarizer = resolve_summarizer(summarizer)
         self.max_tokens, self.chunk_tokens = max_tokens, chunk_tokens
         self.prompt, self.cache = prompt, cache
         self._own_cache: dict[str, str] = {}
+        check_options(self, max_tokens=50, chunk_tokens=100)
+        for place in ("{messages}", "{earlier}"):
+            if place not in prompt:
+                raise ConfigurationError(f"prompt has no {place}. Fix: say where it goes.")
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         fits, did_fit = measure_fit(entries, context)

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from history_curator import ConfigurationError, Curator, SummarizingManager
+from history_curator import ConfigurationError, Curation, Curator, SummarizingManager
 from history_curator.managers import keeping_summaries
 from history_curator.managers.summarize import DEFAULT_PROMPT, split_text
 from history_curator.run_steps import run_sync
 from history_curator.tokens import get_counter
 from tests.support.guarantees import curate_and_check
 from tests.support.messages import Message, assistant, call, result, system, user
+
+COUNTER = get_counter("o200k_base")
 
 
 def talk(turns: int) -> list[Message]:
@@ -46,32 +48,36 @@ async def awaited(prompt: str) -> str:
     return "awaited"
 
 
+def summarise(model: Any, **options: Any) -> Curation:
+    return Curator(SummarizingManager(model, **options), max_tokens=1_000).curate(talk(40))
+
+
 def summaries(messages: list[Message]) -> list[str]:
     return [m["content"] for m in messages if str(m["content"]).startswith("[Summary")]
 
 
 class TestOverflow:
     def test_the_model_is_not_called_while_the_history_fits(self) -> None:
-        model = Scripted()
-        messages = talk(5)
+        model, messages = Scripted(), talk(5)
         view = Curator(SummarizingManager(model), max_tokens=50_000).curate(messages).messages
-        assert model.prompts == []
         assert all(mine is given for mine, given in zip(view, messages, strict=True))
+        assert model.prompts == []
 
     def test_one_marked_message_stands_for_the_part_before_the_cutoff(self) -> None:
-        view = Curator(SummarizingManager(Scripted()), max_tokens=1_000).curate(talk(40)).messages
+        view = summarise(Scripted()).messages
         (summary,) = summaries(view)
         assert "Goal: a boat." in summary
         assert view[0]["role"] == "system"
 
     def test_every_cut_word_reaches_the_summariser(self) -> None:
         model = Scripted()
-        manager = SummarizingManager(model, chunk_tokens=200)
-        view = Curator(manager, max_tokens=1_000).curate(talk(40)).messages
-        text, asked = "\n".join(str(m["content"]) for m in view), "\n".join(model.prompts)
+        view = summarise(model, chunk_tokens=200).messages
+        text = "\n".join([str(m["content"]) for m in view] + model.prompts)
         for turn in range(40):
-            assert f"fact{turn} is {turn * 7} " in text + asked
-            assert f"answer{turn} " in text + asked
+            assert f"fact{turn} is {turn * 7} " in text
+            assert f"answer{turn} " in text
+        assert "(none)" in model.prompts[0]
+        assert "Goal: a boat. (1)" in model.prompts[1]  # the earlier summary is folded in
 
     def test_a_giant_result_is_handed_over_in_chunks(self) -> None:
         model = Scripted()
@@ -79,19 +85,11 @@ class TestOverflow:
         messages = [user("read it"), call("c1"), result("c1", "\n".join(lines)), *talk(20)[2:]]
         manager = SummarizingManager(model, chunk_tokens=1_000)
         Curator(manager, max_tokens=1_500).curate(messages)
-        counter = get_counter("o200k_base")
-        frame = counter.count(DEFAULT_PROMPT) + 500
+        frame = COUNTER.count(DEFAULT_PROMPT) + 500
         assert len(model.prompts) > 10
-        assert all(counter.count(prompt) <= 1_000 + frame for prompt in model.prompts)
+        assert all(COUNTER.count(prompt) <= 1_000 + frame for prompt in model.prompts)
         seen = set(re.findall(r"row \d+ of the table", "\n".join(model.prompts)))
         assert len(seen) >= 2_990  # a line may be cut in two where a chunk ends
-
-    def test_the_earlier_summary_is_folded_in(self) -> None:
-        model = Scripted()
-        Curator(SummarizingManager(model, chunk_tokens=300), max_tokens=1_000).curate(talk(60))
-        assert len(model.prompts) > 1
-        assert "(none)" in model.prompts[0]
-        assert "Goal: a boat. (1)" in model.prompts[1]
 
 
 class TestOnce:
@@ -117,14 +115,12 @@ class TestOnce:
     def test_a_given_cache_survives_the_manager(self) -> None:
         cache, asked = dict[str, str](), list[int]()
         for model in (Scripted(), Scripted()):
-            manager = SummarizingManager(model, cache=cache)
-            Curator(manager, max_tokens=1_000).curate(talk(40))
+            summarise(model, cache=cache)
             asked.append(len(model.prompts))
         assert asked[0]
         assert not asked[1]
 
 
-COUNTER = get_counter("o200k_base")
 UNITS = [f"user: fact {n} " + "indeed " * 20 for n in range(12)]
 
 
@@ -231,9 +227,8 @@ class TestFailure:
     def test_a_model_that_fails_does_not_stop_the_conversation(
         self, model: Any, error: str
     ) -> None:
-        plain = Curator(max_tokens=1_000).curate(talk(40)).messages
-        curation = Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40))
-        assert curation.messages == plain
+        curation = summarise(model)
+        assert curation.messages == Curator(max_tokens=1_000).curate(talk(40)).messages
         (warning,) = curation.report.warnings
         assert f"summary failed ({error})" in warning
 
@@ -248,51 +243,47 @@ class TestFailure:
         assert len(summaries(curator.curate(talk(40)).messages)) == 1
 
     def test_an_answer_that_is_too_long_is_cut(self) -> None:
-        manager = SummarizingManager(lambda prompt: "long " * 5_000, max_tokens=100)
-        curation = Curator(manager, max_tokens=1_000).curate(talk(40))
+        curation = summarise(lambda prompt: "long " * 5_000, max_tokens=100)
         (summary,) = summaries(curation.messages)
-        assert get_counter("o200k_base").count(summary) < 140
+        assert COUNTER.count(summary) < 140
 
 
 class TestModels:
+    async def summarise_both_ways(self, model: Any, answer: str) -> None:
+        later = Curator(SummarizingManager(model), max_tokens=1_000)
+        for curation in (summarise(model), await later.acurate(talk(40))):
+            (summary,) = summaries(curation.messages)
+            assert answer in summary
+
     @pytest.mark.parametrize("content", ["in words", [{"type": "text", "text": "in words"}]])
-    @pytest.mark.parametrize("awaited", [True, False])
-    async def test_a_langchain_model_is_invoked(self, awaited: bool, content: Any) -> None:
+    async def test_a_langchain_model_is_invoked(self, content: Any) -> None:
         models = pytest.importorskip("langchain_core.language_models")
         messages = pytest.importorskip("langchain_core.messages")
         answers = iter([messages.AIMessage(content)] * 50)
-        model = models.GenericFakeChatModel(messages=answers)
-        curator = Curator(SummarizingManager(model), max_tokens=1_000)
-        view = (await curator.acurate(talk(40))) if awaited else curator.curate(talk(40))
-        assert "in words" in summaries(view.messages)[0]
+        await self.summarise_both_ways(models.GenericFakeChatModel(messages=answers), "in words")
 
-    @pytest.mark.parametrize("awaited", [True, False])
-    async def test_a_llamaindex_model_completes(self, awaited: bool) -> None:
+    async def test_a_llamaindex_model_completes(self) -> None:
         llms = pytest.importorskip("llama_index.core.llms")
-        curator = Curator(SummarizingManager(llms.MockLLM(max_tokens=20)), max_tokens=1_000)
-        view = (await curator.acurate(talk(40))) if awaited else curator.curate(talk(40))
-        assert len(summaries(view.messages)) == 1
+        await self.summarise_both_ways(llms.MockLLM(max_tokens=20), "")
 
     @pytest.mark.parametrize(
-        "model", [awaited, partial(awaited), lambda prompt: awaited(prompt + "!")]
+        ("model", "answer"),
+        [
+            (awaited, "awaited"),
+            (partial(awaited), "awaited"),
+            (lambda prompt: awaited(prompt + "!"), "awaited"),
+            (lambda prompt: "Goal: a boat.", "boat"),
+        ],
     )
-    async def test_an_async_function_works_inside_a_running_loop(self, model: Any) -> None:
-        for view in (
-            Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40)),
-            await Curator(SummarizingManager(model), max_tokens=1_000).acurate(talk(40)),
-        ):
-            assert "awaited" in summaries(view.messages)[0]
-
-    async def test_a_plain_function_works_in_acurate(self) -> None:
-        curator = Curator(SummarizingManager(Scripted()), max_tokens=1_000)
-        assert summaries((await curator.acurate(talk(40))).messages)
+    async def test_a_function_works_inside_a_running_loop(self, model: Any, answer: str) -> None:
+        await self.summarise_both_ways(model, answer)
 
     @pytest.mark.parametrize(
         ("model", "options", "problem"),
         [
             (42, {}, "function from text to text"),
             (str, {"prompt": "summarise! {earlier}"}, r"\{messages\}"),
-            (str, {"max_tokens": 1}, "at least 50"),
+            (str, {"max_tokens": 1}, "50 or more"),
         ],
     )
     def test_settings_that_cannot_work_are_refused(
@@ -311,11 +302,10 @@ class TestGuarantees:
             messages += [call(f"c{n}"), result(f"c{n}", "row " * 100)]
         manager = SummarizingManager(lambda prompt: "Goal: a boat.")
         curator = Curator(manager, max_tokens=budget, provider=provider)
-        assert curate_and_check(messages, curator=curator, idempotent=False) is not None
+        assert curate_and_check(messages, curator=curator) is not None
 
     def test_a_split_text_loses_nothing(self) -> None:
-        counter = get_counter("o200k_base")
         for text in ("word " * 5_000, "x" * 40_000, "line\n" * 3_000, "", "{braces} {messages}"):
-            pieces = split_text(text, 120, counter)
+            pieces = split_text(text, 120, COUNTER)
             assert "".join(pieces) == text
-            assert all(counter.count(piece) <= 120 for piece in pieces)
+            assert all(COUNTER.count(piece) <= 120 for piece in pieces)

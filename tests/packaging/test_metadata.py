@@ -115,7 +115,6 @@ def test_the_core_finds_each_adapter_by_its_entry_point(project: dict[str, Any])
 )
 def test_messages_of_a_framework_need_no_import_of_their_adapter(message: str) -> None:
     program = f"""
-import subprocess
 import sys
 from history_curator import Curator
 {message}

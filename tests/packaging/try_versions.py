@@ -18,18 +18,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEEDS = (".[cli,sql]", "hypothesis", "pytest", "pytest-asyncio", "pytest-timeout", "PyYAML")
-TESTS = ("core/test_golden.py", "core/test_curator.py", "model", "settings", "boundary")
+TESTS = ("core/test_golden.py", "core/test_curator.py", "entries", "config", "boundary")
 
 
-def interpreter(version: str) -> str | None:
+def find_interpreter(version: str) -> str | None:
     """Return a Python of this version that runs."""
-    named = shutil.which(f"python{version}")
-    owned = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    for candidate in [*map(str, reversed(owned)), *([named] if named else [])]:
-        if (
-            subprocess.run([candidate, "-c", "pass"], capture_output=True, check=False).returncode
-            == 0
-        ):
+    owned = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"), reverse=True)
+    for candidate in filter(None, [*map(str, owned), shutil.which(f"python{version}")]):
+        done = subprocess.run([candidate, "-c", "pass"], capture_output=True, check=False)
+        if done.returncode == 0:
             return candidate
     return None
 
@@ -42,17 +39,15 @@ def try_version(python: str) -> bool:
         install = [own, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", *NEEDS]
         tests = [str(ROOT / "tests" / each) for each in TESTS]
         run = [own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not nightly", *tests]
-        return all(
-            subprocess.run(command, cwd=ROOT, check=False).returncode == 0
-            for command in (install, run)
-        )
+        done = (subprocess.run(command, cwd=ROOT, check=False) for command in (install, run))
+        return all(each.returncode == 0 for each in done)
 
 
 def main(asked: Sequence[str]) -> int:
     """Try each version that was asked for, or all."""
     failed = []
     for version in asked or VERSIONS:
-        python = interpreter(version)
+        python = find_interpreter(version)
         if python is None:
             print(f"Python {version}: not installed, passed over", flush=True)
             continue
