@@ -58,9 +58,7 @@ class TestDemo:
             f"sys.argv = ['history-curator', 'demo', '-o', {str(tmp_path / 'demo.html')!r}]\n"
             "from history_curator.cli import main\nmain()\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                              check=False)  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 class TestCurate:
@@ -100,16 +98,6 @@ class TestCurate:
         assert done.exit_code == 2
         assert "large: The smallest view needs" in done.stderr
 
-    @pytest.mark.parametrize("command", ["curate", "session", "compare", "demo"])
-    def test_a_folder_that_is_not_there_is_one_line_and_code_2(
-        self, talk: Path, tmp_path: Path, command: str
-    ) -> None:
-        target = tmp_path / "no" / "x.json"
-        given = () if command == "demo" else (talk,)
-        done = run(command, *given, "-n", "6000", "-o", target)
-        assert done.exit_code == 2
-        assert f"error: {target}: there is no folder {target.parent}. Fix: make it" in done.stderr
-
     def test_a_conversation_that_ends_on_an_answer_is_a_history(self) -> None:
         said = json.dumps([user("hi"), assistant("hello")])
         assert json.loads(run("curate", "-", stdin=said).stdout) == json.loads(said)
@@ -135,11 +123,6 @@ class TestExplain:
         assert done.exit_code == 0, done.output
         assert "of 6000 tokens" in done.output
         assert "kept" in done.output
-
-    def test_a_conversation_that_is_not_there(self, talk: Path) -> None:
-        done = run("explain", talk, "--which", "7")
-        assert done.exit_code == 2
-        assert "holds 1 conversation, and no number 7. Fix: leave --which out." in done.stderr
 
     def test_several_conversations_are_said_and_chosen_with_which(self, tmp_path: Path) -> None:
         for number, name in enumerate(("one", "two", "three")):
@@ -187,14 +170,8 @@ class TestExplain:
             run(name, path, option, page := tmp_path / "page.html")
             data = embedded(page.read_text(encoding="utf-8"))
             rows = data.get("decisions") or data["entries"]
-            assert [row["message"] for row in rows if row["message"] is not None] == [
-                0,
-                1,
-                2,
-                2,
-                3,
-                4,
-            ]
+            shown = [row["message"] for row in rows if row["message"] is not None]
+            assert shown == [0, 1, 2, 2, 3, 4]
 
 
 class TestCount:
@@ -264,11 +241,6 @@ class TestTheCommandItself:
         assert "Errno" not in done.stderr
         assert done.stdout.split()[-1] in {"0", "141"}  # 0 when it was done before the pipe closed
 
-    def test_a_missing_file_is_named_without_a_number(self) -> None:
-        done = run("count", "nowhere.json")
-        assert done.exit_code == 2
-        assert "error: nowhere.json: No such file or directory. Fix: check the path." in done.stderr
-
     @pytest.mark.parametrize("command", ["demo", "count", "check"])
     def test_it_fits_the_terminal(
         self, talk: Path, command: str, monkeypatch: pytest.MonkeyPatch
@@ -277,24 +249,29 @@ class TestTheCommandItself:
         lines = run(command, *(() if command == "demo" else (talk,))).output.splitlines()
         assert max(len(line) for line in lines if "/" not in line) <= 80
 
+    def test_help_of_every_command_has_an_example(self) -> None:
+        for command in app.registered_commands:
+            name = getattr(command.callback, "__name__", "")
+            assert f"Example: history-curator {name}" in run(name, "--help").output
+
     @pytest.mark.parametrize(
-        "command",
-        ["curate", "check", "explain", "session", "count", "compare", "demo", "prune"],
-    )
-    def test_help_has_an_example(self, command: str) -> None:
-        text = run(command, "--help").output
-        assert f"Example: history-curator {command}" in text
-
-
-@pytest.mark.parametrize(
-    ("policy", "said"), [("acme", "trim_messages"), ("=c.yaml", "NAME=c.yaml")]
-)
-def test_a_policy_that_is_not_there_names_those_that_are(
-    talk: Path, policy: str, said: str
-) -> None:
-    done = run("compare", talk, "--policy", policy)
-    assert done.exit_code == 2
-    assert said in done.output
+        ("command", "says"),
+        [
+            ("count nowhere.json", "nowhere.json: No such file or directory. Fix: check the path."),
+            ("explain {} --which 7", "holds 1 conversation, and no number 7. Fix: leave --which out."),
+            ("compare {} --policy acme", "no policy named 'acme'. Fix: one of curator, "),
+            ("compare {} --policy =c.yaml", "Write NAME=c.yaml"),
+            *((f"{command} -o no/x", "error: no/x: there is no folder {}/no. Fix: make it")
+              for command in ("curate {}", "session {}", "compare {}", "demo", "doctor {}")),
+        ],
+    )  # fmt: skip
+    def test_an_error_is_one_line_with_its_fix_and_code_2(
+        self, talk: Path, command: str, says: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(talk.parent)
+        done = run(*command.format(talk).split())
+        assert done.exit_code == 2
+        assert says.format(talk.parent) in done.stderr
 
 
 def test_a_session_is_written_as_a_page(talk: Path, tmp_path: Path) -> None:
@@ -304,26 +281,21 @@ def test_a_session_is_written_as_a_page(talk: Path, tmp_path: Path) -> None:
     assert "under curator and no curation" in target.read_text(encoding="utf-8")
 
 
-class TestCompareOnAScreen:
-    @pytest.fixture
-    def shown(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+class TestCompare:
+    def test_it_fits_80_columns_has_a_legend_and_writes_a_page_that_loads_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("COLUMNS", "80")
         path = write(tmp_path / "talks.jsonl", sample_conversation())
-        return run("compare", path, "-n", "8000", "--policy", "curator", "--policy", "no curation",
-                   "--html", tmp_path / "page.html", "-o", tmp_path / "r.json")  # fmt: skip
-
-    def test_it_fits_80_columns_with_a_legend(self, shown: Any) -> None:
+        shown = run("compare", path, "-n", "8000", "--policy", "curator", "--policy",
+                    "no curation", "--html", tmp_path / "page.html", "-o", tmp_path / "r.json")  # fmt: skip
         assert shown.exit_code == 0, shown.output
         table = [line for line in shown.output.splitlines() if "curat" in line or "─" in line]
         assert max(map(len, table)) <= 80
         for head in ("sent", "cached", "cost", "missed", "invalid", "over", "refused"):
             assert f"\n {head} " in shown.output
-
-    def test_the_frontier_is_of_policies_that_can_be_used(self, shown: Any) -> None:
         assert "On the cost/missed frontier: curator." in shown.output
         assert "Use curator." in shown.output
-
-    def test_the_page_has_the_frontier_and_loads_nothing(self, shown: Any, tmp_path: Path) -> None:
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert "<h1>Use curator.</h1>" in page
         assert "<script" not in page
