@@ -125,6 +125,9 @@ class WriteBehind(Generic[T]):
                 if batch.refusal is None:
                     self._note(error)
                     return False
+                # Who added it may wait no longer: then this line is all that tells.
+                text, kind = "%s refused for good, messages: %d (%s)", type(error).__name__
+                logger.error(text, self._name, len(batch.items), kind)  # noqa: TRY400
             self._outbox.popleft()
             self._note(None)
         return True

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from history_curator.boundary import HistoryLimits, validate_history
 from history_curator.errors import ConfigurationError, HistoryValidationError
-from tests.boundary.factories import dialogue, said
+from tests.boundary.factories import said
 
 
 class TestPresets:
@@ -48,10 +48,6 @@ class TestEnvironment:
         limits = HistoryLimits.from_env(base=HistoryLimits.user_first())
         assert limits == HistoryLimits.user_first(max_assistant_chars=99)
 
-    def test_none_lifts_a_limit(self) -> None:
-        limits = HistoryLimits.from_env({"HISTORY_CURATOR_MAX_TOTAL_CHARS": "none"})
-        assert limits.max_total_chars is None
-
     def test_errors_name_the_variable(self) -> None:
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
@@ -62,13 +58,6 @@ class TestEnvironment:
 
 
 class TestInForce:
-    def test_early_warning(self) -> None:
-        limits = HistoryLimits(warn_messages=10)
-        assert validate_history(dialogue(10), limits).warnings == ()
-        assert [one.code for one in validate_history(dialogue(11), limits).warnings] == [
-            "many_messages"
-        ]
-
     def test_roles(self) -> None:
         with pytest.raises(HistoryValidationError, match=r"user\|assistant \(got 'orchestrator'\)"):
             validate_history(

@@ -103,43 +103,28 @@ class TestReading:
         assert CuratorConfig.load(config) is config
         assert CuratorConfig.load(config.model_dump(exclude_defaults=True)) == config
 
-    def test_every_setting_is_read(self) -> None:
-        config = CuratorConfig.from_dict(yaml.safe_load(YAML))
-        assert len(config.managers) == 3
-        assert config.max_tokens == 32_000
-        assert config.provider == "anthropic"
-        assert config.recall_tool is True
-        assert config.retention == RetentionConfig(
-            preserve_turns=3, persist_tool_invocations="trimmed"
-        )
+    def test_blocks_of_a_larger_file(self) -> None:
+        retention = {"retention": {"persist_tool_invocations": False}}
+        file = {"curator": {"max_tokens": 9}, "limits": "stateless", "conversation": retention}
+        config = CuratorConfig.from_dict(file)
+        assert config.max_tokens == 9
+        assert config.retention == RetentionConfig(persist_tool_invocations="none")
 
     def test_one_manager_needs_no_list(self) -> None:
         assert CuratorConfig.from_dict({"managers": "passthrough"}).managers == ("passthrough",)
         assert CuratorConfig.from_dict({"managers": None}) == CuratorConfig()
 
-    def test_blocks_of_a_larger_file(self) -> None:
-        config = CuratorConfig.from_dict(
-            {
-                "curator": {"max_tokens": 9},
-                "limits": "stateless",
-                "conversation": {"retention": {"persist_tool_invocations": False}},
-                "server": {"port": 1},
-            }
-        )
-        assert config.max_tokens == 9
-        assert config.retention == RetentionConfig(persist_tool_invocations="none")
-
 
 class TestBuilding:
     def test_curator_from_config(self) -> None:
-        curator = Curator.from_config(CuratorConfig.from_dict(yaml.safe_load(YAML)))
-        assert [type(manager).__name__ for manager in curator.managers] == [
-            "ToolResultTruncator",
-            "SlidingWindowManager",
-            "PassthroughManager",
-        ]
+        config = CuratorConfig.from_dict(yaml.safe_load(YAML))
+        curator = Curator.from_config(config)
+        kinds = [type(manager).__name__ for manager in curator.managers]
+        assert kinds == ["ToolResultTruncator", "SlidingWindowManager", "PassthroughManager"]
         assert (curator.max_tokens, curator.mode, curator.name) == (32_000, "shadow", "support")
-        assert curator.recall_tool
+        assert (curator.profile.name, curator.recall_tool) == ("anthropic", True)
+        kept = RetentionConfig(preserve_turns=3, persist_tool_invocations="trimmed")
+        assert config.retention == kept
         assert Curator.from_config({}, max_tokens=77).max_tokens == 77
 
     @pytest.mark.parametrize(
@@ -167,12 +152,8 @@ class TestBuilding:
 
     def test_objects_stand_for_names_with_an_at_sign(self) -> None:
         words, bus = object(), object()
-        config = {
-            "managers": [
-                {"noting": {"note": "@words"}},
-                {"observable": {"inner": "passthrough", "bus": "@bus"}},
-            ]
-        }
+        observable = {"observable": {"inner": "passthrough", "bus": "@bus"}}
+        config: Any = {"managers": [{"noting": {"note": "@words"}}, observable]}
         managers: Any = build_managers(config["managers"], {"words": words, "bus": bus})
         assert managers[0].note is words
         assert managers[1].bus is bus
@@ -326,3 +307,67 @@ class TestOptions:
             check_names("Curator", ["mode"], ["a", "b"])
         with pytest.raises(ConfigurationError, match="Fix: leave it out"):
             check_names("Curator", ["strategy"], OPTIONS, {"strategy": "leave it out"})
+
+
+RETENTION = """
+include_history: true
+history_limit: 5
+conversation:
+  other: 1
+  retention:
+    preserve_turns: 3
+    max_loaded_messages: 40
+    persist_tool_invocations: trimmed
+    prune_tools_for_llm: false
+    preserve_tools_for_latest_turns: false
+"""
+
+
+def test_retention_is_a_block_of_a_larger_file(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "llm_config.yaml", RETENTION)
+    assert RetentionConfig.from_file(path) == RetentionConfig(
+        preserve_turns=3,
+        max_loaded_messages=40,
+        persist_tool_invocations="trimmed",
+        prune_tools_for_llm=False,
+        preserve_tools_for_latest_turns=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        (True, "full"),
+        (False, "none"),
+        (None, "none"),
+        ("none", "none"),
+        ("full", "full"),
+        ("Trimmed", "trimmed"),
+    ],
+)
+def test_switches_for_tool_persistence(written: bool | str | None, means: str) -> None:
+    config = RetentionConfig.from_dict({"persist_tool_invocations": written})
+    assert config.persist_tool_invocations == means
+
+
+def test_retention_is_read_alone_and_from_an_empty_block() -> None:
+    assert RetentionConfig.from_dict({"preserve_turns": 1}).preserve_turns == 1
+    assert RetentionConfig.from_dict({"conversation": {"retention": None}}) == RetentionConfig()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"persist_tool_invocations": "some"}, "'full', 'trimmed' or 'none'"),
+        ({"preserve_turn": 3}, "did you mean 'preserve_turns'"),
+        ({"preserve_turns": -1}, "preserve_turns: .*greater"),
+        (
+            {"conversation": {"retention": {"preserve_turns": "x"}}},
+            r"conversation\.retention\.preserve_turns",
+        ),
+        ({"conversation": {"retention": 3}}, "expected a mapping"),
+    ],
+)
+def test_errors_of_retention_say_where_and_what(data: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        RetentionConfig.from_dict(data)

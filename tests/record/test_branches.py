@@ -56,6 +56,21 @@ def test_a_fork_that_fails_leaves_everything_as_it_was(rows: Rows, where: str) -
     assert run_sync(rows.branches().open("main").read()) == ["one", "two"]
 
 
+def test_a_branch_or_a_place_that_is_not_there_is_an_error_that_says_what_is(rows: Rows) -> None:
+    branches = rows.branches()
+    with pytest.raises(
+        ConfigurationError, match=r"at: 3 is outside this conversation of 2.*-2 to 2"
+    ):
+        branches.fork("other", at=3)
+    with pytest.raises(ConfigurationError, match=r"no branch 'other'\. Fix: use one of main"):
+        branches.switch("other")
+    with pytest.raises(ConfigurationError, match="'main' is taken"):
+        branches.fork("main")
+    with pytest.raises(ConfigurationError, match="is empty"):
+        branches.fork(" ")
+    assert [one.name for one in branches.list()] == ["main"]
+
+
 def test_no_line_leads_to_another_conversation(rows: Rows) -> None:
     run_sync(rows.conversation("bob").add(["bob's own"]))
     secret = "0" * 32
@@ -69,17 +84,15 @@ def test_no_line_leads_to_another_conversation(rows: Rows) -> None:
 
 def test_lines_that_make_no_sense_are_passed_over(rows: Rows) -> None:
     made = "a" * 32
-    rows.stored["ann:branches"] = [
-        "hello",
-        "[]",
-        json.dumps({"switch": "nowhere"}),
-        json.dumps({"switch": ["main"]}),
-        json.dumps({"fork": made, "name": "orphan", "parent": "nobody", "at": 0}),
-        json.dumps({"fork": made, "name": {"x": 1}, "parent": "main", "at": 0}),
-        json.dumps({"fork": made[1:], "name": "short", "parent": "main", "at": 0}),
-        json.dumps({"fork": made, "name": "no place", "parent": "main", "at": "?"}),
-        json.dumps({"fork": made, "name": "good", "parent": "main", "at": 1, "created_at": 3}),
+    fork = {"fork": made, "parent": "main", "at": 0}
+    lines: list[Any] = [
+        *([], {"switch": "nowhere"}, {"switch": ["main"]}, {**fork, "name": {"x": 1}}),
+        {**fork, "name": "orphan", "parent": "nobody"},
+        {**fork, "name": "short", "fork": made[1:]},
+        {**fork, "name": "no place", "at": "?"},
+        {**fork, "name": "good", "at": 1, "created_at": 3},
     ]
+    rows.stored["ann:branches"] = ["hello", *map(json.dumps, lines)]
     found = rows.branches().list()
     assert [(one.name, one.at, one.current) for one in found] == [
         ("main", 0, False),

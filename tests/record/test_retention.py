@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-from operator import is_
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from history_curator.record.retention import (
     apply_retention,
     build_context,
     find_preserved,
-    list_tools_used,
     load_messages,
 )
 
@@ -69,14 +67,6 @@ def config(mode: str | bool = "none", **changes: object) -> RetentionConfig:
 
 
 class TestContext:
-    def test_older_turns_beyond_the_preserve_window_are_text_only(self) -> None:
-        entries = turns(4)
-        context = build_context(entries, 2)
-        words = ["question 0", "answer 0", "question 1", "answer 1"]
-        assert [entry.content for entry in context[:4]] == words
-        assert not any(entry.tool_calls or entry.tool_call_id for entry in context[:4])
-        assert all(map(is_, context[4:], entries[8:]))
-
     def test_no_more_than_the_latest_messages_are_loaded(self) -> None:
         entries = [user(str(number)) for number in range(30)]
         assert build_context(entries, config(max_loaded_messages=5)) == entries[-5:]
@@ -131,25 +121,7 @@ class TestLoadMessages:
         assert [entry.content for entry in loaded] == ["answer 0"]
 
 
-def test_a_done_event_names_tools_and_outcomes_only() -> None:
-    entries = [user("q"), call("c1"), result("c1", "error"), answer("a")]
-    assert list_tools_used(entries) == [{"name": "search", "status": "error"}]
-    assert list_tools_used([]) == []
-
-
 class TestModes:
-    def test_config_flag_toggles_tool_persistence(self) -> None:
-        entries = turns(3)
-        stored = {
-            flag: [entry.content for entry in apply_retention(entries, config(flag))]
-            for flag in (True, False, "trimmed")
-        }
-        assert stored[True].count(PAYLOAD) == 3
-        assert stored[False].count(PAYLOAD) == 2
-        assert len(stored[False]) == 10
-        assert stored["trimmed"].count(PAYLOAD) == 2
-        assert json.loads(stored["trimmed"][2] or "") == {"name": "search", "status": "success"}
-
     def test_trimmed_keeps_pairs_and_outcome(self) -> None:
         entries = [user("q"), call("c1"), result("c1", "error"), *turns(2)]
         kept = apply_retention(entries, config("trimmed"))

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import (
-    Curator,
-    HistoryCurated,
-    ToolResultTruncator,
-    check_conversation,
-)
+from history_curator import Curator, HistoryCurated, ToolResultTruncator, check_conversation
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record import ConversationRunner, HistorySession, get_evaluation_history
 from tests.support.messages import Message, assistant, call, system, texts, user
@@ -116,28 +111,16 @@ class TestClients:
         assert ConversationRunner(Script(response)).run("hi").content == "hello"
 
     def test_an_anthropic_response_is_answered_in_blocks(self) -> None:
-        asks = {
-            "id": "msg",
-            "role": "assistant",
-            "stop_reason": "tool_use",
-            "content": [{"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1, "b": 2}}],
-        }
-        says = {
-            "role": "assistant",
-            "stop_reason": "end_turn",
-            "content": [{"type": "text", "text": "3"}],
-        }
+        use = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1, "b": 2}}
+        asks = {"id": "msg", **assistant(None), "stop_reason": "tool_use", "content": [use]}
+        says = {**asks, "stop_reason": "end_turn", "content": [{"type": "text", "text": "3"}]}
         model = Script(Dumped(asks), Dumped(says))
         runner = ConversationRunner(model, {"add": lambda a, b: a + b})
         assert runner.run("1 + 2?").content == "3"
         block = model.sent[1][2]["content"][0]
         assert (block["type"], block["tool_use_id"], block["content"]) == ("tool_result", "t1", "3")
-        assert [entry.role.value for entry in runner.session] == [
-            "user",
-            "assistant",
-            "tool",
-            "assistant",
-        ]
+        roles = [entry.role.value for entry in runner.session]
+        assert roles == ["user", "assistant", "tool", "assistant"]
 
 
 class TestAsync:
@@ -179,17 +162,10 @@ def test_a_restored_session_goes_on_in_its_format() -> None:
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "found"}]},
     ]
-    session = HistorySession()
+    session, model = HistorySession(), Script(said[-1], said[-1])
     session.record(said)
-    sent: list[Any] = []
-
-    def call_provider(messages: list[Any], tools: Any) -> Any:
-        sent.append(messages)
-        return {"role": "assistant", "content": [{"type": "text", "text": "yes"}]}
-
     for manager in (None, Curator(provider="anthropic", max_tokens=2_000)):
         restored = HistorySession.from_json(session.to_json())
-        runner = ConversationRunner(call_provider, session=restored, history_manager=manager)
-        runner.run("again?")
-        assert sent[-1] == [*said, {"role": "user", "content": "again?"}]
-        assert check_conversation(sent[-1], provider="anthropic") == []
+        ConversationRunner(model, session=restored, history_manager=manager).run("again?")
+        assert model.sent[-1] == [*said, user("again?")]
+        assert check_conversation(model.sent[-1], provider="anthropic") == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction
 from typing import Any
+
+import pytest
 
 from tests.stores.servers import Server
 
@@ -58,6 +61,15 @@ class Conversation:
     def heard(self) -> list[str]:
         """Return the texts of the record."""
         return [str(message.content) for message in self.record()]
+
+    def settle(self) -> list[str]:
+        """Read until the store answers: a pool may hold connections of the server that died."""
+        for _ in range(50):
+            heard = self.heard()
+            if not self.degraded:
+                return heard
+            time.sleep(0.1)
+        pytest.fail("the store did not come back")
 
     async def aheard(self) -> list[str]:
         """Return the texts of the record."""

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,16 @@ class Server(Protocol):
 
     def close(self) -> None:
         """Stop it and remove its data."""
+
+
+@contextmanager
+def down(server: Server) -> Iterator[None]:
+    """Kill a server, and start it again after the block."""
+    server.kill()
+    try:
+        yield
+    finally:
+        server.restart()
 
 
 class SQLiteFile:
@@ -73,7 +83,8 @@ class PostgresServer:
         postmaster = self._psutil.Process(self._server.get_pid())
         family = [postmaster, *postmaster.children(recursive=True)]
         for process in family:
-            with_no_such_process(self._psutil, process.kill)
+            with suppress(self._psutil.NoSuchProcess):
+                process.kill()
         self._psutil.wait_procs(family, timeout=10)
 
     def restart(self) -> None:
@@ -103,15 +114,8 @@ class RedisServer:
         self._process.wait(10)
 
     def restart(self) -> None:
-        options = {
-            "--port": str(self._port),
-            "--bind": "127.0.0.1",
-            "--dir": str(self._folder),
-            "--appendonly": "yes",
-            "--appendfsync": "always",
-            "--save": "",
-        }
-        command = [self._executable, *(word for pair in options.items() for word in pair)]
+        command = [self._executable, "--port", str(self._port), "--bind", "127.0.0.1", "--save", ""]
+        command += ["--dir", str(self._folder), "--appendonly", "yes", "--appendfsync", "always"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         for _ in range(500):
             if self._ask(b"PING\r\n").startswith(b"+PONG"):
@@ -142,11 +146,3 @@ class RedisServer:
                 return connection.recv(64)
         except OSError:
             return b""
-
-
-def with_no_such_process(psutil: Any, action: Any) -> None:
-    """Do it, unless the process is already gone."""
-    try:
-        action()
-    except psutil.NoSuchProcess:
-        return

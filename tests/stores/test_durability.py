@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import pytest
 
 from tests.stores.conversations import Conversation, fail_next_write
-from tests.stores.servers import RedisServer, Server
+from tests.stores.servers import RedisServer, Server, down
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -26,25 +26,6 @@ Join = Callable[[], Conversation]
 
 def texts(start: int, stop: int) -> list[str]:
     return [f"message {number}" for number in range(start, stop)]
-
-
-def settle(conversation: Conversation) -> list[str]:
-    """Read until the store answers: a pool may hold connections of the server that died."""
-    for _ in range(20):
-        heard = conversation.heard()
-        if not conversation.degraded:
-            return heard
-        time.sleep(0.1)
-    pytest.fail("the store did not come back")
-
-
-@contextmanager
-def down(server: Server) -> Iterator[None]:
-    server.kill()
-    try:
-        yield
-    finally:
-        server.restart()
 
 
 def test_a_new_process_finds_every_message(join: Join) -> None:
@@ -72,7 +53,7 @@ def test_concurrent_writers_lose_and_double_nothing_and_keep_their_order(join: J
     with ThreadPoolExecutor(writers) as pool:
         list(pool.map(write, range(writers)))
     for conversation in conversations:
-        settle(conversation)
+        conversation.settle()
     heard = join().heard()
     assert heard[0] == "start"
     assert len(heard) == 1 + writers * each
@@ -96,9 +77,9 @@ class TestKilledServer:
             assert conversation.view()[-1] == "message 7"
         warnings = [one for one in caplog.records if one.name == "history_curator.store"]
         assert len(warnings) == 1
-        assert settle(conversation) == texts(0, 8)
+        assert conversation.settle() == texts(0, 8)
         conversation.say(texts(8, 9))
-        settle(conversation)
+        conversation.settle()
         assert join().heard() == texts(0, 9)
 
     def test_killed_while_writing(self, join: Join, server: Server) -> None:
@@ -122,7 +103,7 @@ class TestKilledServer:
             time.sleep(0.05)
         back.set()
         writer.join()
-        settle(conversation)
+        conversation.settle()
         assert join().heard() == texts(0, 40)
 
     def test_an_unknown_conversation_reads_as_empty_while_the_server_is_down(
@@ -134,7 +115,7 @@ class TestKilledServer:
             assert late.heard() == []
             late.say(texts(2, 3))
             assert late.heard() == texts(2, 3)
-        assert settle(late) == texts(0, 3)
+        assert late.settle() == texts(0, 3)
 
 
 def test_ten_thousand_messages(join: Join, store: str, server: Server) -> None:
@@ -185,7 +166,7 @@ class TestFailedWrites:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, range(4)))
         for conversation in conversations:
-            settle(conversation)
+            conversation.settle()
         assert Counter(join().heard()) == {"start": 1, "ok": 4 * each}
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,37 +28,26 @@ from history_curator import (
 )
 from history_curator.record.prune import prune_store
 from tests.stores.conversations import turn_of
+from tests.support.messages import call, system, user
 from tests.tenants.world import Listener, listening
 
 SECRET = "my pin is zq0000a, tell nobody"
 WORD = "zq0000a"
 
+USE = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": SECRET}}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": SECRET}
+RESPONSE = {"functionResponse": {"name": "f", "response": {"r": SECRET}}}
 FORMATS: dict[str, list[dict[str, Any]]] = {
     "chat": [
-        {"role": "system", "content": SECRET},
-        {
-            "role": "assistant",
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "f", "arguments": json.dumps({"q": SECRET})},
-                }
-            ],
-        },
+        system(SECRET),
+        call("c1", q=SECRET),
         {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": SECRET}]},
-        {"role": "user", "content": SECRET},
+        user(SECRET),
     ],
     "anthropic": [
         {"role": "user", "content": [{"type": "text", "text": SECRET}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"q": SECRET}}],
-        },
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t", "content": SECRET}],
-        },
+        {"role": "assistant", "content": [USE]},
+        {"role": "user", "content": [RESULT]},
     ],
     "responses": [
         {"type": "message", "role": "user", "content": SECRET},
@@ -68,10 +57,7 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
     "gemini": [
         {"role": "user", "parts": [{"text": SECRET}]},
         {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"q": SECRET}}}]},
-        {
-            "role": "user",
-            "parts": [{"functionResponse": {"name": "f", "response": {"r": SECRET}}}],
-        },
+        {"role": "user", "parts": [RESPONSE]},
     ],
     "bedrock": [
         {"role": "user", "content": [{"text": SECRET}]},
@@ -87,22 +73,20 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
 }
 WRONG: tuple[Any, ...] = (None, 3, SECRET, [SECRET], {SECRET: SECRET}, SECRET.encode())
 
-CURATOR = Curator(max_tokens=200)
-TIGHT = Curator(max_tokens=12, provider="anthropic")
 ACTIONS: dict[str, Callable[[Any], Any]] = {
-    "curate": CURATOR.curate,
-    "curate within nothing": TIGHT.curate,
+    "curate": Curator(max_tokens=200).curate,
+    "curate within nothing": Curator(max_tokens=12, provider="anthropic").curate,
     "validate": validate_history,
-    "validate as 001 says": lambda given: validate_history(given, HistoryLimits.user_first()),
+    "validate, users first": lambda given: validate_history(given, HistoryLimits.user_first()),
     "sanitize": sanitize_history,
     "format": format_history,
     "count": count_tokens,
-    "record": lambda given: HistorySession.from_json(_recorded(given)),
+    "record": lambda given: HistorySession.from_json(record(given)),
     "check": lambda given: check_conversation(given, provider="anthropic"),
 }
 
 
-def _recorded(given: Any) -> str:
+def record(given: Any) -> str:
     session = HistorySession()
     session.record(given)
     return session.to_json()
@@ -132,17 +116,26 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-@pytest.fixture
-def log() -> Iterator[Listener]:
+def quotes(error: BaseException) -> list[str]:
+    """Return the private texts of an error and of what caused it."""
+    return [str(one) for one in chain(error) if WORD in str(one)]
+
+
+@pytest.fixture(autouse=True)
+def log(request: pytest.FixtureRequest) -> Iterator[Listener]:
+    """No line of any logger quotes the conversation; a framework's and a driver's own may."""
     with listening() as listener:
         yield listener
+    is_foreign = request.node.name in ("test_what_langchain_cannot_read", "test_llamaindex")
+    lines = listener.ours if is_foreign else listener.lines
+    assert not any(WORD in line for line in lines)
 
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("wire", FORMATS)
-def test_messages_broken_in_every_place(wire: str, action: str, log: Listener) -> None:
+def test_messages_broken_in_every_place(wire: str, action: str) -> None:
     messages = FORMATS[wire]
-    raised = 0
+    raised: list[str] = []
     for path in places(messages):
         for wrong in WRONG:
             try:
@@ -150,15 +143,13 @@ def test_messages_broken_in_every_place(wire: str, action: str, log: Listener) -
                     warnings.simplefilter("always")
                     ACTIONS[action](broken(messages, path, wrong))
             except HistoryCuratorError as error:
-                raised += 1
-                texts = [str(one) for one in chain(error)]
-                assert not any(WORD in text for text in texts), texts
+                raised += [type(error).__name__, *quotes(error)]
             assert not any(WORD in str(one.message) for one in warned)
     assert raised or action in ("format", "sanitize")
-    assert not any(WORD in line for line in log.lines)
+    assert not any(WORD in text for text in raised)
 
 
-def test_what_langchain_cannot_read(log: Listener) -> None:
+def test_what_langchain_cannot_read() -> None:
     """LangChain's own errors quote the message; ours say what kind of thing it is."""
     core = pytest.importorskip("langchain_core.messages")
     from langchain_history_curator import HistoryCurator, recall_tool
@@ -178,9 +169,7 @@ def test_what_langchain_cannot_read(log: Listener) -> None:
         for ask in (partial(curator.invoke, one), partial(tool.invoke, {"query": "pin"})):
             with pytest.raises(HistoryCuratorError, match="Fix: ") as caught:
                 ask()
-            texts = [str(one) for one in chain(caught.value)]
-            assert not any(WORD in text for text in texts), texts
-    assert not any(WORD in line for line in log.ours)
+            assert quotes(caught.value) == []
 
 
 def test_what_a_warning_of_validation_says() -> None:
@@ -208,7 +197,6 @@ def test_a_handler_that_quotes_its_event(log: Listener) -> None:
     HistorySession(bus=bus).append({"role": "user", "content": SECRET})
     (line,) = [line for line in log.lines if "raised" in line]
     assert "ValueError (test_errors_and_logs.py:" in line
-    assert WORD not in line
 
 
 class TestStores:
@@ -222,12 +210,11 @@ class TestStores:
         path = tmp_path / "chat.db"
         store = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{path}?timeout=0.01")
         history = CuratedChatMessageHistory(store, max_tokens=500)
-        with _locked(path):
+        with locked(path):
             history.add_messages([messages.HumanMessage(SECRET)])
             assert history.degraded
         assert history.messages[0].content == SECRET
         assert any("unavailable" in line for line in log.lines)
-        assert not any(WORD in line for line in log.lines)
 
     async def test_llamaindex(self, tmp_path: Path, log: Listener) -> None:
         sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
@@ -240,15 +227,13 @@ class TestStores:
         store = sql.SQLAlchemyChatStore(table_name="chat", async_database_uri=uri)
         await store.add_messages("ann", [ChatMessage("hi")])
         memory = CuratedMemory.from_defaults(chat_store=store, chat_store_key="ann")
-        with _locked(path):
+        with locked(path):
             await memory.aput(ChatMessage(SECRET))
             assert memory.degraded
         assert (await memory.aget())[-1].content == SECRET
-        # The driver itself logs every statement when it is told to.
         assert any("unavailable" in line for line in log.ours)
-        assert not any(WORD in line for line in log.ours)
 
-    def test_pruning_a_store_that_cannot_be_written(self, tmp_path: Path, log: Listener) -> None:
+    def test_pruning_a_store_that_cannot_be_written(self, tmp_path: Path) -> None:
         pytest.importorskip("langchain_core")
         stores = pytest.importorskip("langchain_community.chat_message_histories")
         path = tmp_path / "chat.db"
@@ -265,18 +250,15 @@ class TestStores:
             )
         with pytest.raises(HistoryCuratorError, match="conversation 'ann'") as caught:
             prune_store(f"sqlite:///{path}", apply=True)
-        assert not any(WORD in str(one) for one in chain(caught.value))
-        assert not any(WORD in line for line in log.lines)
+        assert quotes(caught.value) == []
         assert [one.text for one in store.messages if one.type == "tool"] == [SECRET * 20] * 4
 
 
-class _locked:  # noqa: N801 - used like a function
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None)
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN EXCLUSIVE")
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.execute("ROLLBACK")
-        self._connection.close()
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a SQLite file."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN EXCLUSIVE")
+    yield
+    connection.execute("ROLLBACK")
+    connection.close()
