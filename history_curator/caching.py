@@ -16,11 +16,6 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.formats import find_format
 
-__all__ = [
-    "Breakpoint", "CachePlan", "CacheRules", "Mark", "apply_anthropic", "cache_control",
-    "find_cache_rules", "place_marks", "plan_cache", "ttl_of",
-]  # fmt: skip
-
 Message = TypeVar("Message")
 Place = Literal["end", "front", "heads", "prefix"]
 _HOUR = 3600.0
@@ -122,15 +117,22 @@ def plan_cache(
     rules are those of the model or provider, Anthropic's for any other name.
     """
     rules = find_cache_rules(model) or CacheRules()
-    totals = list(accumulate(sizes, initial=tools_tokens))
-    lead = _count_lead(entries)
-    places = {
-        after: Breakpoint(place, after, totals[after])
-        for place, after in reversed(_find_places(entries, lead, prefix_entries))
-        if totals[after] >= max(rules.minimum, 1)
-    }
-    ranked = tuple(reversed(places.values()))
-    return CachePlan(ranked, _name_conversation(entries), len(entries), lead, rules.breakpoints)
+    totals, end = list(accumulate(sizes, initial=tools_tokens)), len(entries)
+    is_system = [entry.role is MessageRole.SYSTEM for entry in entries]
+    lead = [*is_system, False].index(False)
+    prefix = max(min(prefix_entries, end), 0)
+    worth_most_first: list[tuple[Place, int, bool]] = [
+        ("prefix" if prefix == end else "end", end, end > lead),
+        ("front", lead, True),
+        ("heads", lead + 1, lead + 1 < end and entries[lead].is_real_user),
+        ("prefix", prefix, lead < prefix < end),
+    ]
+    places: dict[int, Breakpoint] = {}
+    for place, after, is_there in worth_most_first:
+        if is_there and totals[after] >= max(rules.minimum, 1):
+            places.setdefault(after, Breakpoint(place, after, totals[after]))
+    key = _name_conversation(entries)
+    return CachePlan(tuple(places.values()), key, end, lead, rules.breakpoints)
 
 
 def _name_conversation(entries: Sequence[ConversationEntry]) -> str:
@@ -142,28 +144,6 @@ def _name_conversation(entries: Sequence[ConversationEntry]) -> str:
         if entry.is_real_user:
             break
     return digest.hexdigest()[:32]
-
-
-def _find_places(
-    entries: Sequence[ConversationEntry], front: int, prefix: int
-) -> list[tuple[Place, int]]:
-    """Return the places worth marking, most worth first."""
-    end = len(entries)
-    prefix = max(min(prefix, end), 0)
-    places: list[tuple[Place, int]] = []
-    if end > front:
-        places.append(("prefix" if prefix == end else "end", end))
-    places.append(("front", front))
-    if front + 1 < end and entries[front].is_real_user:
-        places.append(("heads", front + 1))
-    if front < prefix < end:
-        places.append(("prefix", prefix))
-    return places
-
-
-def _count_lead(entries: Sequence[ConversationEntry]) -> int:
-    is_system = [entry.role is MessageRole.SYSTEM for entry in entries]
-    return is_system.index(False) if False in is_system else len(entries)
 
 
 def cache_control(ttl: float) -> dict[str, str]:

@@ -22,6 +22,13 @@ logger = logging.getLogger("history_curator.store")
 DEFECTS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 """Errors that waiting does not cure: they are raised, not waited out."""
 
+
+def is_defect(error: Exception) -> bool:
+    """Whether waiting does not cure an error; drivers call such ones `DataError` (PEP 249)."""
+    kinds = type(error).__mro__
+    return isinstance(error, DEFECTS) or any(kind.__name__ == "DataError" for kind in kinds)
+
+
 LOCK_SECONDS = 2.0
 """How long a sync call waits for an async one, which may wait for a loop that is blocked."""
 
@@ -146,8 +153,8 @@ class WriteBehind(Generic[T]):
         try:
             for write in writes if items or batch.replaces else ():
                 yield self._call(write, *([] if write == "clear" else [items]))
-        except DEFECTS as error:
-            batch.refusal = error
+        except Exception as error:
+            batch.refusal = error if is_defect(error) else None
             raise
         self._known += items
 
@@ -208,7 +215,7 @@ class WriteBehind(Generic[T]):
 
     def _note(self, error: Exception | None) -> None:
         """Remember the store's error, or that there is none, and log when an outage begins or ends."""
-        if isinstance(error, DEFECTS):
+        if error is not None and is_defect(error):
             raise error
         if error is not None and self.failure is None:
             # Only the kind of error: a driver's text may quote the messages it was given.

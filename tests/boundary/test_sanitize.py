@@ -59,13 +59,8 @@ def test_5_malformed_history(history: Any) -> None:
 
 class TestAlternation:
     def test_neighbours_of_one_role_are_joined(self) -> None:
-        history = [
-            said("user", "a"),
-            said("user", "b"),
-            said("assistant", "c"),
-            said("assistant", "d"),
-        ]
-        result = sanitize(request("p", history))
+        roles = {"a": "user", "b": "user", "c": "assistant", "d": "assistant"}
+        result = sanitize(request("p", [said(role, text) for text, role in roles.items()]))
         assert [message["content"] for message in result.history] == ["a\n\nb", "c\n\nd"]
         assert result.merged == (1, 3)
 

@@ -167,19 +167,24 @@ class TestRevise:
         assert store.rows == ["b"]
 
 
+class DataError(Exception):
+    """A driver's error for a value that it can never store."""
+
+
 class TestDefects:
     """Errors that waiting does not cure are raised."""
 
+    @pytest.mark.parametrize("kind", [TypeError, type("Untranslatable", (DataError,), {})])
     def test_a_refused_item_does_not_block_the_next(
-        self, store: Store, caplog: pytest.LogCaptureFixture
+        self, kind: type[Exception], store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         def append(items: Any) -> None:
             if "bad" in items and not store.down:
-                raise TypeError("not serialisable")
+                raise kind("not storable")
             store.append(items)
 
         buffer = WriteBehind(store.load, append)
-        with pytest.raises(TypeError, match="serialisable"):
+        with pytest.raises(kind, match="storable"):
             run_sync(buffer.add(["bad"]))
         assert run_sync(buffer.add(["good"]))
         assert store.rows == ["good"]
@@ -188,7 +193,7 @@ class TestDefects:
         store.down = False
         assert run_sync(buffer.add(["better"]))
         assert store.rows == ["good", "better"]
-        assert "store refused for good, messages: 1 (TypeError)" in caplog.text
+        assert f"store refused for good, messages: 1 ({kind.__name__})" in caplog.text
 
     def test_an_unreadable_store_is_not_an_outage(self, store: Store) -> None:
         def load() -> list[Any]:

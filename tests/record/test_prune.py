@@ -58,15 +58,12 @@ class TestLangChain:
         assert f"prune (dry run): {pruned[0]}" in caplog.messages
 
     def test_results_that_share_a_user_message_stay_with_their_calls(self, tmp_path: Path) -> None:
-        messages = pytest.importorskip("langchain_core.messages")
+        core = pytest.importorskip("langchain_core.messages")
         calls = [{"name": "find", "args": {"q": 1}, "id": call_id} for call_id in "ab"]
-        found = [
-            {"type": "tool_result", "tool_use_id": one["id"], "content": BULK} for one in calls
-        ]
-        said = [messages.AIMessage("", tool_calls=calls), messages.HumanMessage(found)]
-        said = [messages.HumanMessage("question"), *said, messages.AIMessage("answer")]
-        history = open_history(tmp_path / "blocks.db", "ann")
-        history.add_messages([*said, *map(messages.HumanMessage, "xyz")])
+        found = [{"type": "tool_result", "tool_use_id": each, "content": BULK} for each in "ab"]
+        said = [core.HumanMessage("question"), core.AIMessage("", tool_calls=calls)]
+        said += [core.HumanMessage(found), core.AIMessage("answer"), *map(core.HumanMessage, "xyz")]
+        open_history(tmp_path / "blocks.db", "ann").add_messages(said)
         for config in (TRIM, NONE):
             url = f"sqlite:///{tmp_path / 'blocks.db'}"
             (pruned,) = prune_store(url, config=config, apply=True)

@@ -26,36 +26,20 @@ def user(text: str) -> ConversationEntry:
     return ConversationEntry(MessageRole.USER, text)
 
 
-def answer(text: str) -> ConversationEntry:
-    return ConversationEntry(MessageRole.ASSISTANT, text)
-
-
 def call(identity: str, text: str | None = None) -> ConversationEntry:
-    return ConversationEntry(
-        MessageRole.ASSISTANT,
-        text,
-        tool_calls=(ToolCall(identity, "search", '{"query": "long"}'),),
-        reasoning=(Reasoning("hmm", signature="s"),),
-    )
+    calls = (ToolCall(identity, "search", '{"query": "long"}'),)
+    thought = (Reasoning("hmm", signature="s"),)
+    return ConversationEntry(MessageRole.ASSISTANT, text, tool_calls=calls, reasoning=thought)
 
 
-def result(identity: str, status: str | None = None) -> ConversationEntry:
-    return ConversationEntry(
-        MessageRole.TOOL,
-        PAYLOAD,
-        tool_call_id=identity,
-        status=status,  # type: ignore[arg-type]
-    )
+def result(identity: str, status: Any = None) -> ConversationEntry:
+    return ConversationEntry(MessageRole.TOOL, PAYLOAD, tool_call_id=identity, status=status)
 
 
 def turn(number: int, said: str | None = None) -> list[ConversationEntry]:
-    identity = f"c{number}"
-    return [
-        user(f"question {number}"),
-        call(identity, said),
-        result(identity),
-        answer(f"answer {number}"),
-    ]
+    asked, answer = user(f"question {number}"), f"answer {number}"
+    exchange = [call(f"c{number}", said), result(f"c{number}")]
+    return [asked, *exchange, ConversationEntry(MessageRole.ASSISTANT, answer)]
 
 
 def turns(count: int) -> list[ConversationEntry]:
@@ -84,33 +68,18 @@ class TestContext:
 
     def test_messages_come_back_in_their_format_without_the_details_of_older_turns(self) -> None:
         used = [{"name": "look", "status": "success", "output": PAYLOAD}]
-        messages = [
-            message
-            for number in range(4)
-            for message in (
-                {"role": "user", "content": f"question {number}"},
-                {"role": "assistant", "content": f"answer {number}", "tools_used": used},
-            )
-        ]
+        answer = {"role": "assistant", "content": "answer", "tools_used": used}
+        messages = [{"role": "user", "content": "question"}, answer] * 4
         context = build_context(messages, preserve_turns=2)
         assert context[4:] == messages[4:]
         assert [message.get("tools_used") for message in context[:4]] == [None] * 4
         for mode in ("trimmed", "none"):
-            stored = apply_retention(read_entries(messages), config(mode))
-            assert ["tools_used" in (entry.metadata or {}) for entry in stored[1::2]] == [
-                *(False, False),
-                *(True, True),
-            ]
+            stored = apply_retention(read_entries(messages), config(mode))[1::2]
+            has_details = ["tools_used" in (entry.metadata or {}) for entry in stored]
+            assert has_details == [False, False, True, True]
 
 
 class TestLoadMessages:
-    MESSAGES = [{"role": "user", "content": str(number)} for number in range(5)]  # noqa: RUF012
-
-    def test_the_latest_messages_are_returned_oldest_first(self) -> None:
-        loaded = load_messages("ann", 2, service={"ann": self.MESSAGES}.__getitem__)
-        assert [message["content"] for message in loaded] == ["3", "4"]
-        assert load_messages("ann", service=lambda thread: self.MESSAGES) == self.MESSAGES
-
     def test_a_missing_database_is_an_empty_history(self, caplog: pytest.LogCaptureFixture) -> None:
         assert load_messages("ann", 20) == []
         assert load_messages("ann", 20, service=dict[str, Any]().__getitem__) == []

@@ -14,6 +14,7 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.formats import DictFormat, read_entries
 from history_curator.record.retention import apply_retention, build_context
 from history_curator.units import pair
+from tests.support.messages import assistant, user
 from tests.support.strategies import broken_conversations, conversations
 
 PROVIDERS = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
@@ -137,12 +138,8 @@ def test_results_inside_a_user_message_are_results_not_turns(mode: str) -> None:
     for number in range(4):
         call = {"type": "tool_use", "id": f"c{number}", "name": "find", "input": {"q": "x"}}
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "row " * 50}
-        messages += [
-            {"role": "user", "content": f"question {number}"},
-            {"role": "assistant", "content": [call]},
-            {"role": "user", "content": [result]},
-            {"role": "assistant", "content": f"answer {number}"},
-        ]
+        messages += [user("question"), assistant(None) | {"content": [call]}]
+        messages += [user("") | {"content": [result]}, assistant("answer")]
     config = RetentionConfig.from_dict({"persist_tool_invocations": mode})
     kept = DictFormat().write(apply_retention(read_entries(messages), config))
     assert kept[-8:] == messages[-8:]

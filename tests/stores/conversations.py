@@ -123,23 +123,20 @@ def fail_next_write(adapter: Any, *, after: bool) -> None:
     store = adapter.store if hasattr(adapter, "store") else adapter.chat_store
     name = "add_message" if hasattr(store, "async_add_message") else "add_messages"
     write = getattr(type(store), name)
-    if iscoroutinefunction(write):
 
-        async def fail(*arguments: Any) -> None:
-            store.__dict__.pop(name)
-            if after:
-                await write(store, *arguments)
-            raise ConnectionError("the connection broke")
+    def fail(*arguments: Any) -> None:
+        store.__dict__.pop(name)
+        if after:
+            write(store, *arguments)
+        raise ConnectionError("the connection broke")
 
-    else:
+    async def afail(*arguments: Any) -> None:
+        store.__dict__.pop(name)
+        if after:
+            await write(store, *arguments)
+        raise ConnectionError("the connection broke")
 
-        def fail(*arguments: Any) -> None:  # type: ignore[misc]
-            store.__dict__.pop(name)
-            if after:
-                write(store, *arguments)
-            raise ConnectionError("the connection broke")
-
-    store.__dict__[name] = fail
+    store.__dict__[name] = afail if iscoroutinefunction(write) else fail
 
 
 Opener = Callable[[Server, str], Any]

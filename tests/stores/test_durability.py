@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -60,6 +60,19 @@ def test_concurrent_writers_lose_and_double_nothing_and_keep_their_order(join: J
     for number in range(writers):
         mine = [text for text in heard if text.startswith(f"{number}:")]
         assert mine == [f"{number}:{count}" for count in range(each)]
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+def test_a_text_that_the_store_can_never_hold_does_not_block_the_next(
+    join: Join, text: str
+) -> None:
+    conversation = join()
+    conversation.say(["before"])
+    with suppress(Exception):  # some stores hold it
+        conversation.say([text])
+    conversation.say(["after"])
+    assert not conversation.degraded
+    assert [one for one in join().heard() if one != text] == ["before", "after"]
 
 
 class TestKilledServer:
