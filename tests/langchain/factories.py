@@ -11,7 +11,7 @@ def system(text: str = "s") -> SystemMessage:
     return SystemMessage(text)
 
 
-def human(text: str = "q", **fields: Any) -> HumanMessage:
+def human(text: Any = "q", **fields: Any) -> HumanMessage:
     return HumanMessage(text, **fields)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -14,24 +15,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from history_curator.tokens import count_tokens
+from tests.support.strict import REFUSALS
 
-_WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-]
+_WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron"
 
 
 class Refused(Exception):
@@ -39,35 +25,14 @@ class Refused(Exception):
 
 
 def refusals(messages: Sequence[BaseMessage]) -> list[str]:
-    """What OpenAI says about these messages; written from its error texts, not from our rules."""
-    problems = []
-    if not messages:
-        problems.append("Invalid 'messages': empty array")
-    open_calls: list[str] = []
-    for index, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            if message.tool_call_id not in open_calls:
-                problems.append(f"messages[{index}]: role 'tool' must be a response to a call")
-            else:
-                open_calls.remove(message.tool_call_id)
-            continue
-        if open_calls:
-            problems.append(f"messages[{index}]: no response to {open_calls}")
-            open_calls = []
-        if isinstance(message, AIMessage):
-            open_calls = [str(call["id"]) for call in message.tool_calls]
-            open_calls += [str(call["id"]) for call in message.invalid_tool_calls]
-            blocks = message.content if isinstance(message.content, list) else []
-            opaque = any(isinstance(b, dict) and b.get("type") != "text" for b in blocks)
-            if not open_calls and not opaque and not message.text.strip():
-                problems.append(f"messages[{index}]: assistant with neither content nor calls")
-    if open_calls:
-        problems.append(f"the end: no response to {open_calls}")
-    if len({message.type for message in messages} & {"human"}) == 0:
-        problems.append("no user message")
-    if messages and messages[-1].type not in ("human", "tool"):
-        problems.append("must end with a user or tool message")
-    return problems
+    """What OpenAI says about these messages, as its client sends them; foreign blocks may pass."""
+    client = pytest.importorskip("langchain_openai.chat_models.base")
+    dicts = [client._convert_message_to_dict(message) for message in messages]
+    for message, sent in zip(messages, dicts, strict=True):
+        blocks = message.content if isinstance(message.content, list) else []
+        if any(isinstance(block, dict) and block.get("type") != "text" for block in blocks):
+            sent["content"] = "[blocks]"
+    return REFUSALS["openai"]({"messages": dicts})
 
 
 def shape(messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
@@ -145,9 +110,9 @@ class ScriptedModel(BaseChatModel):
 
 def text_of(step: int, words: int) -> str:
     """A text of about `words` tokens that differs from step to step."""
-    line = " ".join(_WORDS[(step + k) % len(_WORDS)] for k in range(12))
-    lines = [f"step {step}"] + [f"{k}: {line}" for k in range(max(1, words // 22))]
-    return "\n".join(lines)
+    known = _WORDS.split()
+    line = " ".join(known[(step + k) % len(known)] for k in range(12))
+    return "\n".join([f"step {step}", *(f"{k}: {line}" for k in range(max(1, words // 22)))])
 
 
 def size_of(step: int) -> int:

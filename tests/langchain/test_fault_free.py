@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from history_curator.tokens import get_counter
 from langchain_history_curator import HistoryCuratorMiddleware, fold_back, handoff_view
+from tests.langchain import wires
 from tests.langchain.wires import Request, Step, Wire
 
 pytest.importorskip("langchain.agents")
@@ -43,7 +44,7 @@ def look(step: int) -> str:
 class Verdict(BaseModel):
     """What it all came to."""
 
-    steps: int
+    steps: int = Field(description="How many. " + "In all, and of every kind. " * 60)
 
 
 def looking(name: str, last: Step | None = None, steps: int = STEPS, **settings: Any) -> Wire:
@@ -131,7 +132,7 @@ def test_other_providers_with_thinking_and_parallel_calls(name: str) -> None:
     assert len(wire.requests) == STEPS + 1
 
 
-@NAMES
+@pytest.mark.parametrize("name", wires.NAMES)
 @pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
 def test_structured_answers(name: str, strategy: Any) -> None:
     as_tool = strategy is ToolStrategy
@@ -140,6 +141,7 @@ def test_structured_answers(name: str, strategy: Any) -> None:
     state = agent_of(wire, response_format=strategy(Verdict)).invoke(ASKED, LIMITS)
     check(wire, state["messages"])
     assert state["structured_response"] == Verdict(steps=1)
+    assert any("and of every kind." in text for text in texts(wire.last))
 
 
 @NAMES

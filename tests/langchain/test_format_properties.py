@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from history_curator.entries import ToolCall
+from history_curator.formats import arguments_text
 from langchain_history_curator import LangChainFormat
 
 wire = LangChainFormat()
@@ -23,38 +24,15 @@ styles = st.sampled_from(["tool_use", "tool_call", "function_call"])
 
 
 def block(style: str, call_id: str, args: dict[str, Any]) -> dict[str, Any]:
-    if style == "tool_use":
-        return {"type": style, "id": call_id, "name": "t", "input": args}
-    if style == "tool_call":
-        return {"type": style, "id": call_id, "name": "t", "args": args}
-    from history_curator.formats import arguments_text
-
-    return {
-        "type": style, "id": "fc", "call_id": call_id, "name": "t",
-        "arguments": arguments_text(args),
-    }  # fmt: skip
+    if style == "function_call":
+        rest = {"id": "fc", "call_id": call_id, "arguments": arguments_text(args)}
+    else:
+        rest = {"id": call_id, "input" if style == "tool_use" else "args": args}
+    return {"type": style, "name": "t", **rest}
 
 
-def message_of(style: str, given_calls: list[Any]) -> AIMessage:
-    from history_curator.formats import arguments_text
-
-    return AIMessage(
-        [{"type": "text", "text": "look"}, *(block(style, i, a) for i, a in given_calls)],
-        id="m",
-        tool_calls=[{"name": "t", "args": a, "id": i} for i, a in given_calls],
-        additional_kwargs={
-            "tool_calls": [
-                {
-                    "id": i,
-                    "type": "function",
-                    "function": {"name": "t", "arguments": arguments_text(a)},
-                }
-                for i, a in given_calls
-            ],
-            "signatures": {i: f"sig-{i}" for i, _ in given_calls},
-        },
-        response_metadata={"model": "m"},
-    )
+def beside(call_id: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {"id": call_id, "function": {"name": "t", "arguments": arguments_text(args)}}
 
 
 def places(message: AIMessage) -> list[list[str]]:
@@ -66,26 +44,29 @@ def places(message: AIMessage) -> list[list[str]]:
 
 @given(styles, calls, st.data())
 def test_every_place_agrees(style: str, given_calls: list[Any], data: st.DataObject) -> None:
-    message = message_of(style, given_calls)
+    message = AIMessage(
+        [{"type": "text", "text": "look"}, *(block(style, i, a) for i, a in given_calls)],
+        id="m",
+        tool_calls=[{"name": "t", "args": a, "id": i} for i, a in given_calls],
+        additional_kwargs={
+            "tool_calls": [beside(*each) for each in given_calls],
+            "signatures": {i: f"sig-{i}" for i, _ in given_calls},
+        },
+        response_metadata={"model": "m"},
+    )
     before = message.model_dump_json()
     (entry,) = wire.read(message, 0)
-    assert entry.tool_calls
-    assert len(entry.tool_calls) == len(given_calls)
     changed: list[ToolCall] = []
-    for number, call in enumerate(entry.tool_calls):
+    assert len(entry.tool_calls or ()) == len(given_calls)
+    for number, call in enumerate(entry.tool_calls or ()):
         action = data.draw(st.sampled_from(["keep", "drop", "rename", "empty"]))
-        if action == "keep":
-            changed.append(call)
-        elif action == "rename":
-            changed.append(replace(call, id=f"new-{number}"))
-        elif action == "empty":
-            changed.append(replace(call, arguments="{}"))
+        new = {"rename": {"id": f"new-{number}"}, "empty": {"arguments": "{}"}}
+        changed += [] if action == "drop" else [replace(call, **new.get(action, {}))]
     if len(changed) < len(given_calls):  # calls are renamed or removed, never both
         changed = [c for c in changed if not c.id.startswith("new-")]
     (written,) = wire.write([entry.evolve(tool_calls=tuple(changed) or None)])
     assert isinstance(written, AIMessage)
-    expected = [call.id for call in changed]
-    assert places(written) == [expected] * 2
+    assert places(written) == [[call.id for call in changed]] * 2
     was_changed = written.tool_calls != message.tool_calls
     assert ("tool_calls" in written.additional_kwargs) is not was_changed
     assert written.content == (message.content[:1] if was_changed else message.content)

@@ -178,9 +178,25 @@ class TestHints:
             INTEGRATIONS[name](given)
 
 
-def test_a_pair_as_a_budget_is_refused_with_the_number() -> None:
-    with pytest.raises(ConfigurationError, match=r"Fix: max_tokens=0\.5"):
-        TestOfAMiddleware().middleware(max_tokens=("fraction", 0.5))
+@pytest.mark.parametrize("name", ["step", "middleware"])
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"provider": "x"}, "x"),
+        ({"max_tokens": -1}, "max_tokens is -1"),
+        ({"max_tokens": "8k"}, "max_tokens is '8k'"),
+        ({"max_tokens": ("fraction", 0.5)}, r"Fix: max_tokens=0\.5"),
+        ({"compact_to": 7}, "compact_to is 7"),
+        ({"counter": "zzz"}, "zzz"),
+        ({"reserve": -1}, "reserve is -1"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_at_once(
+    name: str, settings: dict[str, Any], named: str
+) -> None:
+    owners = {"step": HistoryCurator, "middleware": TestOfAMiddleware().middleware}
+    with pytest.raises(ConfigurationError, match=named):
+        owners[name](**settings)
 
 
 def test_a_counter_without_annotations_counts_messages_or_one_message() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -12,10 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import tool
-from pydantic import BaseModel, Field
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import get_counter
 from langchain_history_curator import (
     HistoryCurator,
     HistoryCuratorMiddleware,
@@ -80,38 +77,6 @@ class TestInTheMiddleOfAChain:
         (HistoryCurator(max_tokens=800) | wire.model).invoke(history_of(3))
         assert not wire.refused
         assert wire.last["messages"][-1]["role"] == "user"
-
-
-def texts(part: Any) -> Iterator[str]:
-    """Every text in a piece of JSON."""
-    if isinstance(part, dict):
-        part = list(part.values())
-    if isinstance(part, list):
-        for value in part:
-            yield from texts(value)
-    elif isinstance(part, str):
-        yield part
-
-
-class Weather(BaseModel):
-    """Weather of a place, in great detail."""
-
-    place: str = Field(description="Where. " + "Any place on earth will do. " * 60)
-    degrees: float = Field(description="How warm. " + "In the unit that is usual there. " * 60)
-
-
-class TestStructuredAnswers:
-    @pytest.mark.parametrize("name", NAMES)
-    def test_the_schema_of_the_answer_counts(self, name: str) -> None:
-        wire = Wire(name, lambda body: Step(text='{"place": "Oslo", "degrees": 3}'))
-        middleware = HistoryCuratorMiddleware(max_tokens=3_000, counter="o200k_base")
-        agent = agents.create_agent(
-            wire.model, [], middleware=[middleware], response_format=Weather
-        )
-        state = agent.invoke({"messages": [*history_of(60), HumanMessage("how warm?")]})
-        assert state["structured_response"].place == "Oslo"
-        assert Weather.model_fields["place"].description in "".join(texts(wire.last))
-        assert sum(map(get_counter("o200k_base").count, texts(wire.last))) <= 3_000
 
 
 @tool
@@ -185,15 +150,10 @@ class TestCounters:
             "len": len,
             "model": Counting(responses=["x"]),
         }
-        limits = {"len": 9}
-        total: dict[str, Any] = {
-            "approximate": count_tokens_approximately,
-            "function": count_tokens_approximately,
-            "one": lambda view: sum(map(one, view)),
-            "len": len,
-            "model": Counting(responses=["x"]).get_num_tokens_from_messages,
-        }
-        limit = limits.get(given, 400)
+        total = {**counters, "approximate": count_tokens_approximately}
+        total |= {"one": lambda view: sum(map(one, view))}
+        total |= {"model": counters["model"].get_num_tokens_from_messages}
+        limit = 9 if given == "len" else 400
         view = HistoryCurator(max_tokens=limit, counter=counters[given]).invoke(self.LONG)
         assert 0 < total[given](view) <= limit
         assert len(view) < len(self.LONG)
