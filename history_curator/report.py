@@ -24,6 +24,8 @@ _NUMBERS = (
 )  # fmt: skip
 _VOLATILE = {"recollection", "placeholder"}
 _KEPT = ("kept", "kept as it is", "")
+_BUDGET = Step("budget", (), {})
+_LEFT_OUT = {"rules": "the provider's rules leave it out", "budget": "left out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +170,13 @@ class CurationReport:
         for data in decisions if texts else ():
             recorded = None if data["index"] is None else self.record[data["index"]]
             shown = None if data["position"] is None else self.view[data["position"]]
-            data["before"] = recorded and recorded.content
-            data["after"] = shown and shown.content
-            entry = shown or recorded
-            data["tool_call_id"] = entry and entry.tool_call_id
+            entry: Any = shown or recorded
+            data["before"] = getattr(recorded, "content", None)
+            data["after"] = getattr(shown, "content", None)
+            data["tool_call_id"] = entry.tool_call_id
+            calls = entry.tool_calls or ()
             data["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in (entry and entry.tool_calls) or ()
+                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
             ]
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         more = {"actions": self.actions, "warnings": list(self.warnings), "decisions": decisions}
@@ -228,8 +230,8 @@ class _DecisionBuilder:
 
     def __init__(self, report: CurationReport) -> None:
         self.report = report
-        self._roots = [{id(entry.root) for entry in step.entries} for step in report.steps]
-        self._outputs = [{id(entry) for entry in step.entries} for step in report.steps]
+        self._roots = [(each, {id(entry.root) for entry in each.entries}) for each in report.steps]
+        self._outputs = [(each.name, set(map(id, each.entries))) for each in report.steps]
         self._merged = {
             id(root): position
             for position, entry in enumerate(report.view)
@@ -279,19 +281,13 @@ class _DecisionBuilder:
     def _decide_absent(self, index: int) -> Decision:
         root = id(self.report.record[index].root)
         position = self._merged.get(root)
-        roots = zip(self.report.steps, self._roots, strict=True)
-        step = next((step for step, present in roots if root not in present), None)
+        step = next((step for step, present in self._roots if root not in present), _BUDGET)
+        reason = _LEFT_OUT.get(step.name, f"left out by {step.name}")
+        fate = ("dropped", step.reasons.get(root, reason), step.name)
         if position is not None:
             fate = ("merged", "merged into its neighbour", "rules")
         elif index in self.report.orphans:
             fate = ("dropped", self.report.orphans[index], "rules")
-        elif step is None:
-            fate = ("dropped", "left out", "budget")
-        else:
-            reason = "the provider's rules leave it out"
-            if step.name != "rules":
-                reason = step.reasons.get(root, f"left out by {step.name}")
-            fate = ("dropped", reason, step.name)
         return self._decide(index, position, None, fate)
 
     def _decide_inserted(self, positions_of: Sequence[Sequence[int]]) -> dict[int, list[Decision]]:
@@ -336,6 +332,5 @@ class _DecisionBuilder:
         self, entry: ConversationEntry, action: str, reason: str
     ) -> tuple[str, str, str]:
         """Return the action, the reason, and the step in whose output this entry appears first."""
-        outputs = zip(self.report.steps, self._outputs, strict=True)
-        editor = next((step.name for step, known in outputs if id(entry) in known), "rules")
+        editor = next((name for name, known in self._outputs if id(entry) in known), "rules")
         return entry.action or action, entry.reason or reason, editor

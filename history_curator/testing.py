@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import HistoryCuratorError
 from history_curator.formats import find_format, read_entries
-from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation
+from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation, get_profile
 
 __all__ = [
     "SEQUENCES", "Failure", "ShorthandError", "Trial", "Trim", "assert_conformant", "parse",
@@ -79,7 +80,6 @@ SEQUENCES: tuple[tuple[str, str], ...] = tuple(
 
 _WORD = re.compile(r"([SUAT])([~+*]*)(?:\(([^()]*)\))?")
 _ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
-_LETTERS = {role: letter for letter, role in _ROLES.items()}
 _TEXTS = {"S": "rules", "U": "user", "A": "answer"}
 
 
@@ -145,28 +145,22 @@ def _parse_word(word: str, index: int) -> dict[str, Any]:
 
 def _show_entry(entry: ConversationEntry, labels: dict[str, str]) -> str:
     """Return one word; `labels` learns the renamed ids of calls for their results."""
-    word = _LETTERS[entry.role.value] + ("" if entry.origin is None else "*")
+    calls, call_id = entry.tool_calls or (), entry.tool_call_id or ""
     is_blank = not (entry.content and entry.content.strip()) and not entry.has_media
-    if is_blank and not (entry.tool_calls and not entry.content):
-        word += "~"
+    blank = "~" if is_blank and not (calls and not entry.content) else ""
+    word = f"{entry.role.value[0].upper()}{'*' if entry.origin else ''}{blank}"
     if entry.role is MessageRole.TOOL:
-        call_id = entry.tool_call_id or ""
         return f"{word}({labels.get(call_id, call_id)})"
-    if not entry.tool_calls:
-        return word
     before = [call.id for call in entry.root.tool_calls or ()]
-    for place, call in enumerate(entry.tool_calls):
+    for place, call in enumerate(calls):
         is_renamed = call.id not in before and place < len(before)
         labels[call.id] = f"{before[place]}'" if is_renamed else call.id
-    names = ",".join(labels[call.id] for call in entry.tool_calls)
-    return f"{word}{'' if is_blank else '+'}({names})"
+    names = ",".join(labels[call.id] for call in calls)
+    return f"{word}{'' if is_blank else '+'}({names})" if calls else word
 
 
 def assert_conformant(
-    messages: Sequence[Any],
-    provider: str | ProviderProfile = "core",
-    *,
-    tail: Tail = "request",
+    messages: Sequence[Any], provider: str | ProviderProfile = "core", *, tail: Tail = "request"
 ) -> None:
     """Raise `AssertionError` naming every rule of the provider that a conversation breaks.
 
@@ -179,22 +173,19 @@ def assert_conformant(
         AssertionError: openai refuses S U A(c1) U
           messages[2] P6: the call 'c1' has no result right after it
     """
-    violations = check_conversation(messages, provider, tail=tail)
-    if violations:
-        name = provider if isinstance(provider, str) else provider.name
-        lines = [f"{name} refuses {show(messages)}"]
-        for each in violations:
-            where = "messages" if each.index is None else f"messages[{each.index}]"
-            lines.append(f"  {where} {each.rule}: {each.message}")
-        raise AssertionError("\n".join(lines))
+    lines = []
+    for each in check_conversation(messages, provider, tail=tail):
+        where = "messages" if each.index is None else f"messages[{each.index}]"
+        lines.append(f"\n  {where} {each.rule}: {each.message}")
+    if lines:
+        raise AssertionError(
+            f"{get_profile(provider).name} refuses {show(messages)}{''.join(lines)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A conversation, in shorthand, and what a trimmer returned that the provider refuses.
-
-    `returned` is None when the trimmer raised an `error`; `violations` are the rules it breaks.
-    """
+    """A conversation in shorthand, and what a trimmer returned for it, or its `error`."""
 
     given: str
     returned: str | None
@@ -212,8 +203,10 @@ class Trial:
     @property
     def rules(self) -> dict[str, int]:
         """For each broken rule, in how many conversations it is broken."""
-        broken = [rule for each in self.failures for rule in {one.rule for one in each.violations}]
-        return {rule: broken.count(rule) for rule in sorted(set(broken), key=lambda r: int(r[1:]))}
+        broken = Counter(
+            rule for each in self.failures for rule in {v.rule for v in each.violations}
+        )
+        return dict(sorted(broken.items(), key=lambda item: int(item[0][1:])))
 
 
 def try_trimmer(
@@ -230,17 +223,14 @@ def try_trimmer(
         >>> trial.rules, trial.failures[0].returned
         ({'P6': 1}, 'T(c1) U')
     """
-    cases = 0
-    failures: list[Failure] = []
-    for conversation in conversations:
-        cases += 1
+    tried, failures = list(conversations), []
+    for conversation in tried:
         given = show(conversation)
         try:
             returned = list(trim(conversation))
         except Exception as error:  # noqa: BLE001 - whatever a trimmer raises is a finding
             failures.append(Failure(given, None, error=f"{type(error).__name__}: {error}"))
             continue
-        violations = check_conversation(returned, provider, tail=tail)
-        if violations:
+        if violations := check_conversation(returned, provider, tail=tail):
             failures.append(Failure(given, show(returned), tuple(violations)))
-    return Trial(cases, tuple(failures))
+    return Trial(len(tried), tuple(failures))
