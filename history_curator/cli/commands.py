@@ -98,8 +98,8 @@ def _build_curator(
     max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
 ) -> Curator:
     """Return the curator; a provider or counter that was asked for wins over the file's."""
-    asked = {"provider": provider, "counter": counter}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    asked: dict[str, Any] = {"provider": provider, "counter": counter}
+    options = {name: value for name, value in asked.items() if value}
     if config is not None:
         return Curator.from_config(config, **options)
     return Curator(max_tokens=max_tokens, **options)
@@ -112,7 +112,7 @@ def _build_policies(
     policies: dict[str, Any] = {}
     for label, _, path in (name.partition("=") for name in names):
         if path and not label:
-            raise typer.BadParameter(f"'={path}' has no name. Write NAME={path}.")
+            raise HistoryCuratorError(f"--policy '={path}' has no name. Fix: NAME={path}.")
         own = _build_curator(max_tokens, provider, counter, Path(path)) if path else label
         policies[label] = own
     return policies
@@ -123,11 +123,8 @@ def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
     problems: list[str] = []
     conversations = load_conversations(*files, problems=problems)
     if not conversations:
-        raise HistoryCuratorError(
-            problems[0]
-            if problems
-            else f"{files[0]} holds no conversation. Fix: name another file."
-        )
+        nothing = f"{files[0]} holds no conversation. Fix: name another file."
+        raise HistoryCuratorError(next(iter(problems), nothing))
     warn([f"Passed over, {len(problems):,} in all:", *problems] if problems else [])
     return conversations, problems
 
@@ -135,17 +132,14 @@ def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
 def _read_one(file: str, which: int | None) -> LabConversation:
     """Return one conversation of a file or folder; without ``which`` the first, saying so."""
     conversations, _ = _load([file])
-    held, last = (
-        f"{file} holds {count_of(len(conversations), 'conversation')}",
-        len(conversations) - 1,
-    )
+    last, held = len(conversations) - 1, count_of(len(conversations), "conversation")
     if (which or 0) > last:
         fix = f"--which 0 to {last}" if last else "leave --which out"
-        raise HistoryCuratorError(f"{held}, and no number {which}. Fix: {fix}.")
+        raise HistoryCuratorError(f"{file} holds {held}, and no number {which}. Fix: {fix}.")
     if which is None and last:
         names = ", ".join(f"{n} {each.id}" for n, each in enumerate(conversations[:6]))
         more = ", …" if last > 5 else ""
-        warn([f"{held}; this is number 0. Choose with --which: {names}{more}"])
+        warn([f"{file} holds {held}; this is number 0. Choose with --which: {names}{more}"])
     return conversations[which or 0]
 
 

@@ -39,9 +39,9 @@ class Screen(Console):
 def console(stderr: bool = False) -> Console:
     """Return a console; where the output is no terminal it is 140 columns wide."""
     screen = Screen(stderr=stderr, highlight=False)
-    if screen.is_terminal or os.environ.get("COLUMNS"):
-        return screen
-    return Screen(stderr=stderr, highlight=False, width=140)
+    if not (screen.is_terminal or os.environ.get("COLUMNS")):
+        screen.width = 140
+    return screen
 
 
 def friendly(command: Command) -> Command:
@@ -102,10 +102,8 @@ def print_results(results: ReplayResults) -> None:
     screen = console()
     look: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": True, "padding": (0, 1, 0, 0)}
     screen.print(results.table().to_rich(title=results.describe_run(), **look))
-    legend = RichTable.grid(padding=(0, 1))
     for head, meaning in results.legend().items():
-        legend.add_row("", head, meaning, style="bright_black")
-    screen.print(legend)
+        screen.print(Text(f" {head:<8}{meaning}", "bright_black"))
     for note in ("grey rows are not sound, and not on the frontier", *results.notes()):
         screen.print(Text(f" {note}", "bright_black"))
     if frontier := results.frontier():

@@ -260,7 +260,7 @@ class TestTheCommandItself:
             ("count nowhere.json", "nowhere.json: No such file or directory. Fix: check the path."),
             ("explain {} --which 7", "holds 1 conversation, and no number 7. Fix: leave --which out."),
             ("compare {} --policy acme", "no policy named 'acme'. Fix: one of curator, "),
-            ("compare {} --policy =c.yaml", "Write NAME=c.yaml"),
+            ("compare {} --policy =c.yaml", "'=c.yaml' has no name. Fix: NAME=c.yaml."),
             *((f"{command} -o no/x", "error: no/x: there is no folder {}/no. Fix: make it")
               for command in ("curate {}", "session {}", "compare {}", "demo", "doctor {}")),
         ],
