@@ -18,7 +18,7 @@ from rich.text import Text
 
 from history_curator.curator import Curator
 from history_curator.doctor import Diagnosis
-from history_curator.errors import HistoryCuratorError
+from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.lab import ReplayResults, SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
 from history_curator.lab.results import Table, count_of, percent, short_number
@@ -106,9 +106,11 @@ def print_results(results: ReplayResults) -> None:
         screen.print(Text(f" {head:<8}{meaning}", "bright_black"))
     for note in ("grey rows are not sound, and not on the frontier", *results.notes()):
         screen.print(Text(f" {note}", "bright_black"))
-    if frontier := results.frontier():
-        screen.print(f"\nOn the cost/missed frontier: {escape(', '.join(frontier))}.")
-    screen.print(escape(results.advise()))
+    try:
+        best, frontier = results.recommend(), ", ".join(results.frontier())
+        screen.print(escape(f"\nOn the cost/missed frontier: {frontier}.\nUse {best}."))
+    except ConfigurationError as error:
+        screen.print(escape(f"\n{error}"))
 
 
 def print_diagnosis(found: Diagnosis) -> None:

@@ -12,15 +12,13 @@ from history_curator.lab.conversations import LabConversation, LoggedCall
 from history_curator.lab.traces import (
     Row,
     chat_call,
-    is_observation,
-    is_run,
-    is_span,
     object_at,
     pick,
     read_observations,
     read_requests,
     read_runs,
     read_spans,
+    unfold_observations,
 )
 from history_curator.tokens import Usage, parse_time, read_usage
 
@@ -51,11 +49,6 @@ def read_log(
         raise ConversionError(problem, fix="leave the file out.") from error
 
 
-def _is_claude_code(row: Row) -> bool:
-    is_summary = row.get("type") == "summary" and "leafUuid" in row
-    return ("uuid" in row and "sessionId" in row) or is_summary
-
-
 def _read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> list[LabConversation]:
     """Return the sessions of a Claude Code log; lines of a side chain are a session of their own.
 
@@ -66,7 +59,7 @@ def _read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> lis
     chains: dict[str, str] = {}
     sent_at: dict[str, float | None] = {}
     answers: dict[str, tuple[dict[str, Any], LoggedCall]] = {}
-    for row in (row for row in rows if isinstance(row, Mapping) and _is_claude_code(row)):
+    for row in (row for row in rows if pick(row, "sessionId")):
         name, message, kind = _session_name(row, chains), row.get("message"), row.get("type")
         is_side, time = bool(row.get("isSidechain")), parse_time(row.get("timestamp"))
         session = sessions.setdefault(name, LabConversation(name, [], times=[], is_side=is_side))
@@ -109,15 +102,11 @@ def _session_name(row: Row, chains: dict[str, str]) -> str:
     return f"{name} side {chains[uuid]}"
 
 
-def _is_codex(row: Row) -> bool:
-    return row.get("type") in _CODEX_LINES and isinstance(row.get("payload"), Mapping)
-
-
 def _read_codex(rows: Iterable[Any], counted: set[str], name: str) -> list[LabConversation]:
     """Return the session of a Codex log: items of OpenAI's Responses, and usage after each answer."""
     session = LabConversation(name, [], times=[])
     model, sent, position = "", None, None
-    for row in (row for row in rows if isinstance(row, Mapping) and _is_codex(row)):
+    for row in (row for row in rows if isinstance(pick(row, "payload"), Mapping)):
         kind, payload, time = row["type"], row["payload"], parse_time(row.get("timestamp"))
         if kind == "session_meta":
             session.id = str(payload.get("id") or name)
@@ -177,11 +166,15 @@ def _add_chatgpt_message(talk: LabConversation, message: dict[str, Any]) -> None
 
 
 _READERS: tuple[tuple[Callable[[Row], bool], Reader], ...] = (
-    (_is_claude_code, _read_claude_code),
-    (_is_codex, _read_codex),
+    (lambda row: "sessionId" in row and "uuid" in row, _read_claude_code),
+    (lambda row: row.get("type") == "summary" and "leafUuid" in row, _read_claude_code),
+    (lambda row: row.get("type") in _CODEX_LINES and "payload" in row, _read_codex),
     (lambda row: isinstance(row.get("mapping"), Mapping), _read_chatgpt),
-    (is_run, lambda rows, *given: read_requests(read_runs(rows), *given)),
-    (is_span, lambda rows, *given: read_requests(read_spans(rows), *given)),
-    (is_observation, lambda rows, *given: read_requests(read_observations(rows), *given)),
-)
+    (lambda row: "run_type" in row and "inputs" in row,
+     lambda rows, *given: read_requests(read_runs(rows), *given)),
+    (lambda row: "resourceSpans" in row or ("attributes" in row and "usage" not in row),
+     lambda rows, *given: read_requests(read_spans(rows), *given)),
+    (lambda row: any("traceId" in each and "type" in each for each in unfold_observations(row)),
+     lambda rows, *given: read_requests(read_observations(rows), *given)),
+)  # fmt: skip
 """How a line of each log is recognised, and who reads it."""

@@ -45,8 +45,7 @@ class Table(NamedTuple):
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            is_faded = number in self.faded
-            drawn.add_row(*map(as_text, row), style="bright_black" if is_faded else None)
+            drawn.add_row(*map(as_text, row), style="bright_black" * (number in self.faded))
         return drawn
 
 
@@ -56,11 +55,8 @@ def count_of(count: int, noun: str) -> str:
 
 
 def short_number(number: float) -> str:
-    """Return a number of tokens in short, such as ``1.25M`` or ``980.00k``."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= size:
-            return f"{number / size:.2f}{unit}"
-    return str(round(number))
+    """Return a number of tokens in thousands, such as ``980.0k``."""
+    return f"{number / 1_000:,.1f}k"
 
 
 def percent(share: float | None, digits: int = 0) -> str:
@@ -246,11 +242,9 @@ class ReplayResults:
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
         most = max(self.policies.values(), key=lambda each: each.views + each.failed)
-        needed = (
-            f"{count_of(most.calls, 'call')} in {count_of(most.conversations, 'conversation')}; "
-            f"later calls needed {count_of(most.needed, 'thing')} said before and edited "
-            f"{count_of(most.edits, 'time')}"
-        )
+        calls, talks = count_of(most.calls, "call"), count_of(most.conversations, "conversation")
+        needed = f"{calls} in {talks}; later calls needed {count_of(most.needed, 'thing')} said "
+        needed += f"before and edited {count_of(most.edits, 'time')}"
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
     def __str__(self) -> str:
@@ -310,12 +304,12 @@ class ReplayResults:
         if not line:
             notes = "; ".join(self.notes()[1:]) or "No message answers another one."
             raise ConfigurationError(
-                f"no policy made a single request. {notes} "
+                f"No policy made a single request. {notes} "
                 "Fix: pass conversations that a model has answered, and policies that can run."
             )
         if not any(each.needed or each.edits for each in line):
             raise ConfigurationError(
-                "no policy is recommended: no call used anything said before, so nothing could be "
+                "No policy is recommended: no call used anything said before, so nothing could be "
                 "missed. Fix: compare longer sessions, or sessions with tool calls."
             )
         first, last = line[0], line[-1]

@@ -112,11 +112,6 @@ def _add_sent(
         session.add_message(message, time)
 
 
-def is_run(row: Row) -> bool:
-    """Return whether an object is a LangSmith run."""
-    return "run_type" in row and "inputs" in row
-
-
 def read_runs(rows: Iterable[Any]) -> Iterator[Row]:
     """Turn LangSmith runs of type ``llm`` into requests; a thread, or else a trace, is a session."""
     for row in rows:
@@ -143,12 +138,7 @@ def read_runs(rows: Iterable[Any]) -> Iterator[Row]:
         }
 
 
-def is_observation(row: Row) -> bool:
-    """Return whether an object is a Langfuse observation, or holds a list of them."""
-    return any("traceId" in each and "type" in each for each in _unfold(row))
-
-
-def _unfold(row: Any) -> list[dict[str, Any]]:
+def unfold_observations(row: Any) -> list[dict[str, Any]]:
     """Return the Langfuse observations of a trace, a page of the API, or one alone."""
     found = [*list_at(row, "observations"), *list_at(row, "data")] or [row]
     return [{"sessionId": pick(row, "sessionId"), **object_at(each)} for each in found]
@@ -156,7 +146,7 @@ def _unfold(row: Any) -> list[dict[str, Any]]:
 
 def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
     """Turn Langfuse generations into requests, from the API or an export; a trace is a session."""
-    for each in (each for row in rows for each in _unfold(row)):
+    for each in (each for row in rows for each in unfold_observations(row)):
         if each.get("type") != "GENERATION":
             continue
         given, said = decode(each.get("input")), decode(each.get("output"))
@@ -178,11 +168,6 @@ def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
             "response": said if is_message else {"role": "assistant", "content": said or ""},
             "usage": Usage(whole, read, write, int(counts.get("output") or 0)),
         }
-
-
-def is_span(row: Row) -> bool:
-    """Return whether an object is an OTLP export, or one span with attributes."""
-    return "resourceSpans" in row or ("attributes" in row and "usage" not in row)
 
 
 def read_spans(rows: Iterable[Any]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ const showSession = (data) => {
   let main = 0;
   if (isPhone()) $("more").open = false;
   const times = (n, what) => num(n) + " " + what + (n === 1 ? "" : "s");
-  const money = (n) => n < 1 ? n.toFixed(3) : n.toFixed(2);
+  const money = (n) => n.toFixed(3);
 
   /* A view is what it keeps of the view before it and what it adds: 3 is message 3 as recorded,
      -1 is the first form (an edited or inserted message) of the policy. */

@@ -302,6 +302,13 @@ class TestCompare:
         assert "http:" not in page.replace("http-equiv", "")
         assert (tmp_path / "r.json").stat().st_size > 0
 
+    def test_where_nothing_can_be_missed_nothing_is_recommended(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "plain.json", [user("hi"), assistant("hello")])
+        done = run("compare", path, "--policy", "curator", "--policy", "no curation")
+        assert done.exit_code == 0, done.output
+        assert "No policy is recommended: no call used anything said before" in done.output
+        assert "frontier:" not in done.output
+
 
 class TestHalfACharacter:
     """A lone surrogate: JSON can say it, UTF-8 cannot."""

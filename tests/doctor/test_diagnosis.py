@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from history_curator.doctor import Bust, Diagnosis, diagnose
+from history_curator.doctor import Diagnosis, diagnose
 from tests.doctor.logs import MODEL, ClaudeCode, call, text, usage
 
 
@@ -15,71 +15,59 @@ def look(log: ClaudeCode, folder: Path, **options: object) -> Diagnosis:
     return diagnose([log.write(folder)], **{"budgets": (), **options})  # type: ignore[arg-type]
 
 
-def only(found: Diagnosis) -> Bust:
-    (bust,) = found.busts
-    return bust
+def chat(*steps: tuple[float, dict[str, int]]) -> ClaudeCode:
+    """A question and an answer for each step: the seconds before it, and the answer's usage."""
+    log = ClaudeCode()
+    for number, (wait, used) in enumerate(steps):
+        log.user(f"question {number}", wait=wait).answer(str(number), used=usage(**used))
+    return log
 
 
-class TestBusts:
-    def test_a_warm_cache_is_no_bust(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000))
-        log.user("b", wait=200).answer("2", used=usage(read=20_000, write=500))
-        found = look(log, tmp_path)
-        assert found.busts == []
-        assert found.simulated_read == found.usage["cache_read"] == 20_000
+COLD = {"write": 20_000}
+BUSTS: dict[str, tuple[ClaudeCode, list[tuple[int, str, int]], int]] = {
+    "a warm cache": (chat((1, COLD), (200, {"read": 20_000, "write": 500})), [], 20_000),
+    "a pause longer than the lifetime": (
+        chat((1, COLD), (316, {"write": 20_500})), [(1, "idle", 20_000)], 0),
+    "seconds after its time a prefix is mostly there": (
+        chat((1, COLD), (310, {"read": 20_000, "write": 500})), [], 20_000),
+    "and lost where it is not": (
+        chat((1, COLD), (310, {"write": 20_500})), [(1, "idle", 20_000)], 20_000),
+    "an hour of lifetime that was paid": (
+        chat((1, {"write": 20_000, "hour": 20_000}), (3_000, {"read": 20_000, "write": 9, "hour": 9}),
+             (3_700, {"write": 20_100, "hour": 20_100})), [(2, "idle", 20_009)], 20_000),
+    "a summary of the host": (
+        chat((1, {"read": 9_000, "write": 90_000})).compact("what was done").user("go on")
+        .answer("2", used=usage(read=9_000, write=12_000)), [(1, "compaction", 12_010)], 18_000),
+    "a changed prefix, then a lost front": (
+        chat((1, {"read": 9_000, "write": 20_000}), (1, {"read": 9_000, "write": 20_500}),
+             (1, {"write": 30_000})), [(1, "prefix changed", 20_000), (2, "tools changed", 29_500)],
+        67_500),
+    "another model": (
+        chat((1, COLD)).user("b").answer("2", used=usage(write=20_500), model="claude-sonnet-4-5"),
+        [(1, "prefix changed", 20_000)], 0),
+    "a prompt below the minimum": (
+        chat((1, {"plain": 900}), (1, {"plain": 1_000})), [(1, "too small", 1_000)], 0),
+}  # fmt: skip
 
-    def test_a_pause_longer_than_the_lifetime_is_idle(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000))
-        log.user("b", wait=316).answer("2", used=usage(write=20_500))
-        found = look(log, tmp_path)
-        assert (only(found).reason, only(found).tokens, only(found).call) == ("idle", 20_000, 1)
-        assert only(found).cost == pytest.approx(20_000 * 1.15 * 5 / 1e6)
-        assert found.simulated_read == 0
 
-    def test_seconds_after_its_time_a_prefix_is_mostly_there(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000))
-        log.user("b", wait=310).answer("2", used=usage(read=20_000, write=500))
-        assert look(log, tmp_path).simulated_read == 20_000
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000))
-        log.user("b", wait=310).answer("2", used=usage(write=20_500))
-        assert only(look(log, tmp_path)).reason == "idle"
+@pytest.mark.parametrize("name", BUSTS)
+def test_why_a_cache_was_lost(tmp_path: Path, name: str) -> None:
+    log, busts, simulated = BUSTS[name]
+    found = look(log, tmp_path)
+    assert sorted((each.call, each.reason, each.tokens) for each in found.busts) == busts
+    assert found.simulated_read == simulated
 
-    def test_an_hour_of_lifetime_is_paid_and_lasts(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000, hour=20_000))
-        log.user("b", wait=3_000).answer("2", used=usage(read=20_000, write=9, hour=9))
-        log.user("c", wait=3_700).answer("3", used=usage(write=20_100, hour=20_100))
-        found = look(log, tmp_path)
-        assert (only(found).call, only(found).reason) == (2, "idle")
-        assert only(found).cost == pytest.approx(20_009 * 1.9 * 5 / 1e6)
-        assert found.simulated_read == 20_000
 
-    def test_a_host_summary_is_a_compaction(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(read=9_000, write=90_000))
-        log.compact("what was done").user("go on")
-        log.answer("2", used=usage(read=9_000, write=12_000))
-        found = look(log, tmp_path)
-        assert (only(found).reason, only(found).tokens) == ("compaction", 12_010)
-        assert found.simulated_read == 9_000 + 9_000
-
-    def test_a_lost_front_is_told_from_a_changed_prefix(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(read=9_000, write=20_000))
-        log.user("b").answer("2", used=usage(read=9_000, write=20_500))
-        log.user("c").answer("3", used=usage(write=30_000))
-        found = look(log, tmp_path)
-        reasons = {each.call: each.reason for each in found.busts}
-        assert reasons == {1: "prefix changed", 2: "tools changed"}
-
-    def test_another_model_has_another_cache(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(write=20_000))
-        log.user("b").answer("2", used=usage(write=20_500), model="claude-sonnet-4-5")
-        found = look(log, tmp_path)
-        assert only(found).reason == "prefix changed"
-        assert found.simulated_read == 0
-
-    def test_a_prompt_below_the_minimum_is_too_small(self, tmp_path: Path) -> None:
-        log = ClaudeCode().user("a").answer("1", used=usage(plain=900))
-        log.user("b").answer("2", used=usage(plain=1_000))
-        assert (only(look(log, tmp_path)).reason) == "too small"
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("a pause longer than the lifetime", 20_000 * 1.15),
+        ("an hour of lifetime that was paid", 20_009 * 1.9),
+    ],
+)
+def test_a_lost_cache_costs_its_rewriting(tmp_path: Path, name: str, cost: float) -> None:
+    (bust,) = look(BUSTS[name][0], tmp_path).busts
+    assert bust.cost == pytest.approx(cost * 5 / 1e6)
 
 
 def session(turns: int = 6) -> ClaudeCode:

@@ -117,14 +117,6 @@ class TestRequests:
 
 
 class TestFiles:
-    def test_gzip_and_folders(self, tmp_path: Path) -> None:
-        path = ClaudeCode().user("x").answer("m", used=usage(write=5_000)).write(tmp_path)
-        inner = tmp_path / "deep" / "er"
-        inner.mkdir(parents=True)
-        (inner / "log.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-        assert look(tmp_path).calls == 1
-
     def test_a_bad_file_never_stops_the_others(self, tmp_path: Path) -> None:
         ClaudeCode("good").user("x").answer("m", used=usage(write=5_000)).write(tmp_path)
         whole = gzip.compress(b'{"usage": {"input_tokens": 5}}' * 50)

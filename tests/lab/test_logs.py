@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,6 @@ def claude_code() -> list[Any]:
     return talk.result("c1", "it rains").answer("m2", used=usage(read=5_000, write=90)).lines
 
 
-def body(**fields: Any) -> dict[str, Any]:
-    return {"model": "m", **fields}
-
-
 def read(folder: Path, value: Any) -> list[LabConversation]:
     path = folder / "file.json"
     rows = value if isinstance(value, list) else [value]
@@ -151,36 +148,25 @@ def read(folder: Path, value: Any) -> list[LabConversation]:
     return load_conversations(path)
 
 
-@pytest.mark.parametrize(
-    ("value", "roles", "requests"),
-    [
-        (claude_code(), ["user", "assistant", "tool", "assistant"], 2),
-        (codex(), ["user", "assistant", "tool", "assistant"], 2),
-        (chatgpt(), ["user", "assistant", "tool", "assistant"], 0),
-        (langfuse(), ["user", "assistant", "user", "assistant"], 2),
-        (langsmith(), ["user", "assistant", "tool", "assistant"], 2),
-        (spans(), ["user", "assistant", "tool", "assistant"], 2),
-        (body(messages=SAID, system="be kind"), ["system", "user", "assistant"], 0),
-        (body(input=SAID, instructions="be kind"), ["system", "user", "assistant"], 0),
-        (body(contents=[{"role": "user", "parts": [{"text": "hi"}]}]), ["user"], 0),
-    ],
-    ids=[
-        "claude code",
-        "codex",
-        "chatgpt",
-        "langfuse",
-        "langsmith",
-        "spans",
-        "anthropic body",
-        "openai body",
-        "gemini",
-    ],
-)
-def test_what_people_have_is_read_as_a_conversation(
-    tmp_path: Path, value: Any, roles: list[str], requests: int
-) -> None:
+TOOL_USE = "user assistant tool assistant"
+SOURCES: dict[str, tuple[Any, str, int]] = {
+    "claude code": (claude_code(), TOOL_USE, 2),
+    "codex": (codex(), TOOL_USE, 2),
+    "chatgpt": (chatgpt(), TOOL_USE, 0),
+    "langfuse": (langfuse(), "user assistant user assistant", 2),
+    "langsmith": (langsmith(), TOOL_USE, 2),
+    "opentelemetry": (spans(), TOOL_USE, 2),
+    "anthropic": ({"model": "m", "messages": SAID, "system": "x"}, "system user assistant", 0),
+    "openai": ({"model": "m", "input": SAID, "instructions": "x"}, "system user assistant", 0),
+    "gemini": ({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}, "user", 0),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_people_have_is_read_as_a_conversation(tmp_path: Path, name: str) -> None:
+    value, roles, requests = SOURCES[name]
     (talk,) = read(tmp_path, value)
-    assert [entry.role.value for entry in talk.entries] == roles
+    assert " ".join(entry.role.value for entry in talk.entries) == roles
     assert len(talk.requests) == requests
     assert check_conversation(talk.messages, tail="history") == []
 
@@ -194,21 +180,23 @@ def test_the_cached_part_of_codex_and_langfuse_is_part_of_the_input(tmp_path: Pa
 
 
 def test_a_broken_file_is_listed_and_does_not_stop_the_others(tmp_path: Path) -> None:
-    (tmp_path / "good.json").write_text(json.dumps(SAID))
-    (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
-    (tmp_path / "cut.jsonl").write_text(json.dumps({"messages": SAID}) + '\n{"messag')
-    (tmp_path / "odd.json").write_text(json.dumps([user("hi"), {"role": "wizard"}]))
-    (tmp_path / "tools.json").write_text(json.dumps({"messages": SAID, "tools": 5}))
-    (tmp_path / "claude.json").write_text(json.dumps({"uuid": 1, "sessionId": 2, "type": "user",
-                                                      "message": {"content": 5}}))  # fmt: skip
+    odd_line = {"uuid": 1, "sessionId": 2, "type": "user", "message": {"content": 5}}
+    files: dict[str, tuple[bytes, str]] = {
+        "good.json": (json.dumps(SAID).encode(), ""),
+        "latin.json": (b'{"a": "\xe9"}', "UTF-8"),
+        "cut.jsonl": (json.dumps({"messages": SAID}).encode() + b'\n{"messag', "line 2"),
+        "odd.json": (json.dumps([user("hi"), {"role": "wizard"}]).encode(), "wizard"),
+        "tools.json": (json.dumps({"messages": SAID, "tools": 5}).encode(), "an int"),
+        "claude.json": (json.dumps(odd_line).encode(), "an int"),
+        "deep.json": (b"[" * 100_000, "nested"),
+        "half.json.gz": (gzip.compress(b"[]" * 500)[:-9], "gzip"),
+    }
+    for name, (data, _) in files.items():
+        (tmp_path / name).write_bytes(data)
     problems: list[str] = []
     found = load_conversations(tmp_path, problems=problems)
     assert [each.id.rpartition("/")[2] for each in found] == ["cut.jsonl#0", "good.json"]
-    for name, reason in (
-        ("latin", "UTF-8"),
-        ("cut", "line 2"),
-        ("odd", "wizard"),
-        ("claude", "an int"),
-        ("tools", "an int"),
-    ):
-        assert [line for line in problems if f"{name}.json" in line and reason in line], problems
+    assert len(problems) == len(files) - 1
+    for name, (_, reason) in files.items():
+        if reason:
+            assert [line for line in problems if name in line and reason in line], problems

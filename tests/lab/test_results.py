@@ -112,6 +112,7 @@ class TestRecommend:
         ("changes", "message"),
         [
             ({"calls": 0, "views": 0, "tokens_sent": 0}, "No message answers"),
+            ({"needed": 0}, "No policy is recommended: no call used anything"),
             (
                 {"failed": 10, "views": 0, "tokens_sent": 0, "note": "the budget is 20"},
                 "a: the budget is 20",
