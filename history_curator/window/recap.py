@@ -125,15 +125,15 @@ class Recap:
     def _first_unit(self, cutoff: int) -> int:
         """Return the first unit before a cutoff whose actions and values the recap looks at."""
         offsets = self._record.offsets
-        offset, first = offsets[cutoff] - self._characters_back, max(0, cutoff - UNITS_BACK)
+        offset = offsets[cutoff] - self._characters_back
+        first = max(self._record.pairing.barrier_before(cutoff), cutoff - UNITS_BACK)
         return first if offset <= 0 else bisect_left(offsets, offset, first, cutoff)
 
     def _list_users(self, cutoff: Cutoff) -> list[int]:
         """Return the units of user messages that left: the oldest third, and the newest."""
-        users = self._record.pairing.users
-        left = [
-            at for at in users[: bisect_left(users, cutoff.unit)] if at not in cutoff.kept_units
-        ]
+        users, first = self._record.pairing.users, self._record.pairing.barrier_before(cutoff.unit)
+        since = users[bisect_left(users, first) : bisect_left(users, cutoff.unit)]
+        left = [at for at in since if at not in cutoff.kept_units]
         if len(left) > USERS_BACK:
             left = left[: USERS_BACK // 3] + left[-2 * USERS_BACK // 3 :]
         return [at for at in left if asks_for_something(self._units[at].head)]
@@ -171,7 +171,8 @@ class Recap:
         """Yield the units that left, in runs between the user messages that stay: two at most."""
         kept = [at for at in cutoff.kept_units if self._units[at].kind == "user"]
         stay, split = set(cutoff.kept_units), kept[-1] if kept else 0
-        for run in (range(split), range(split, cutoff.unit)):
+        first = self._record.pairing.barrier_before(cutoff.unit)  # it keeps what was before it
+        for run in (range(first, split), range(max(first, split), cutoff.unit)):
             gap = [at for at in run if at not in stay]
             if gap:
                 yield gap
