@@ -1,8 +1,4 @@
-"""Entries: the messages of a conversation in a form that no provider owns.
-
-Beside the classes stand entries as JSON data, handles, under which the recall tool finds an entry,
-and `write_private` for files.
-"""
+"""Entries, the messages of a conversation in a form that no provider owns; their data and handles."""
 
 from __future__ import annotations
 
@@ -21,11 +17,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 from history_curator.errors import ConfigurationError, ConversionError
-
-__all__ = [
-    "ContentPart", "ConversationEntry", "MessageRole", "PartKind", "Reasoning", "ToolCall",
-    "entry_from_dict", "entry_to_dict", "handle_of", "span_handle", "write_private",
-]  # fmt: skip
 
 PartKind = Literal["text", "image", "audio", "video", "file", "other"]
 
@@ -58,10 +49,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ContentPart:
-    """One block of a multi-part message.
+    """One block of a multi-part message; a `kind` we do not know is ``other`` and passes untouched.
 
-    A `kind` we do not know is ``other`` and passes through untouched. `raw` is the block as it was
-    given, `width` and `height` the pixels of an image, and `tokens` a given estimate for media.
+    `raw` is the block as given, `width` and `height` are pixels, `tokens` an estimate for media.
     """
 
     kind: PartKind
@@ -79,10 +69,7 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A thinking block: bound to the messages before it and to the calls that follow it.
-
-    ``encrypted`` marks blocks whose text is opaque (redacted or encrypted reasoning).
-    """
+    """A thinking block, bound to the messages around it; `encrypted` where its text is opaque."""
 
     text: str | None = None
     signature: str | None = None
@@ -103,14 +90,11 @@ class ConversationEntry:
     """One message of a conversation.
 
     Attributes:
-        role: who speaks.
-        content: the text, all text blocks joined; None for a message that only carries calls.
-        evaluation_id: correlates all entries of one run.
-        sequence: zero-based position within the run.
-        created_at: when the entry was recorded.
+        role, content: who speaks, and the text, all text blocks joined; None where there are calls only.
+        evaluation_id, sequence, created_at: the run it belongs to, its place there, and its time.
         tool_calls: calls asked for by the assistant.
         tool_call_id, tool_name: the call that a result answers, and the tool that produced it.
-        name: the author's name, where a provider takes one.
+        name, role_name: the author's name, and the provider's own name for the role: ``developer``.
         parts: all content blocks in order, when the message is more than plain text.
         reasoning: thinking blocks, in order.
         status: outcome of a tool result, where known.
@@ -119,15 +103,13 @@ class ConversationEntry:
         handle: the id under which the recall tool returns the original text.
         origin: None for a recorded message; else why it was invented: ``placeholder``, ``bridge``,
             ``user``, ``summary``, ``recollection``, ``note``.
-        role_name: the provider's own name for the role: ``developer``, ``function``.
-        barrier: whether the provider keeps earlier messages in here: a ``compaction`` of Anthropic
-            or OpenAI. Messages before it are not sent again, and it is never left out.
+        barrier: whether the provider keeps earlier messages in here, as in a ``compaction``: they
+            are not sent again, and it is never left out.
         repairs: the faulty parts of the message that were read as something else, in words for a
             person, such as an id that is a number. The message as it stands would be refused.
         metadata: data that the caller attached; never sent.
-        action: the change made to it: ``truncated``, ``cleared``, ``merged``, ``moved``, …
-        reason: why, in words for a person.
-        source: the library's private copy of the message this entry was read from.
+        action, reason: the change made to it, such as ``truncated``, and why, for a person.
+        source: the message this entry was read from, or the library's private copy of it.
         span: (k, n) when the source message was read as n entries and this is the k-th.
         original: the entry as recorded, when this one is an edited copy.
 
@@ -175,10 +157,7 @@ class ConversationEntry:
 
     @property
     def is_real_user(self) -> bool:
-        """Whether it is a user entry that the user wrote and that is not blank.
-
-        Texts that a view was completed with are none, also where they come back as a message.
-        """
+        """Whether the user wrote it and it is not blank; a text that completed a view is neither."""
         return (
             self.role is MessageRole.USER
             and self.origin is None
@@ -195,7 +174,7 @@ class ConversationEntry:
 
 
 BYTES = "__bytes__"
-"""The key that marks bytes in JSON."""
+"""Marks bytes in JSON."""
 
 _PLAIN = (
     *("content", "sequence", "tool_call_id", "tool_name", "name", "status", "pinned", "truncated"),
@@ -206,10 +185,7 @@ _NESTED = {"tool_calls": ToolCall, "parts": ContentPart, "reasoning": Reasoning}
 
 
 def entry_to_dict(entry: ConversationEntry) -> dict[str, Any]:
-    """Return an entry as JSON data; fields at their default are left out.
-
-    `source` and `original` are objects of the running program and are not part of it.
-    """
+    """Return an entry as JSON data, without `source`, `original` and fields at their default."""
     plain = {name: getattr(entry, name) for name in _PLAIN}
     data = {name: value for name, value in plain.items() if value != _DEFAULTS[name]}
     data["role"] = entry.role.value
@@ -278,50 +254,31 @@ _HANDLE = re.compile(r"r[0-9a-f]{16}(?:-[0-9a-f]{16})?")
 def handle_of(entry: ConversationEntry) -> str:
     """Return the handle of one recorded entry, and of every copy of it that was edited."""
     root = entry.root
-    digest = blake2b(root.role.value.encode(), digest_size=8)
-    digest.update(b"\0" + (root.content or "").encode("utf-8", "surrogatepass"))
+    text = f"{root.role.value}\0{root.content or ''}"
     if root.tool_call_id:
-        digest.update(b"\1" + root.tool_call_id.encode("utf-8", "surrogatepass"))
+        text += f"\1{root.tool_call_id}"
     for call in root.tool_calls or ():
-        text = f"{call.id}\2{call.name}\2{call.arguments}"
-        digest.update(b"\3" + text.encode("utf-8", "surrogatepass"))
-    return "r" + digest.hexdigest()
+        text += f"\3{call.id}\2{call.name}\2{call.arguments}"
+    return "r" + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def span_handle(entries: Sequence[ConversationEntry]) -> str:
     """Return one handle for a run of one or more recorded entries."""
     handles = [handle_of(entry) for entry in entries]
-    if len(handles) == 1:
-        return handles[0]
-    digest = blake2b(digest_size=8)
-    for handle in handles:
-        digest.update(handle.encode())
-    return f"{handles[0]}-{digest.hexdigest()}"
+    digest = blake2b("".join(handles).encode(), digest_size=8)
+    return handles[0] if len(handles) == 1 else f"{handles[0]}-{digest.hexdigest()}"
 
 
 def find_handle(handle: str, handles: Sequence[str]) -> tuple[int, int] | None:
-    """Return where a handle's entries start and end in a record, or None when it has none.
-
-    The `handles` are those of every entry of the record, in order.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
-        >>> said = [E(R.USER, text) for text in "abc"]
-        >>> find_handle(span_handle(said[1:]), [handle_of(entry) for entry in said])
-        (1, 3)
-    """
+    """Return where a handle's entries start and end, given the handles of every entry in order."""
     if not is_handle(handle):
         return None
     first, _, run = handle.partition("-")
-    for start, candidate in enumerate(handles):
-        if candidate != first:
-            continue
-        if not run:
-            return start, start + 1
+    for start in [at for at, candidate in enumerate(handles) if candidate == first]:
         digest = blake2b(digest_size=8)
         for end in range(start, len(handles)):
             digest.update(handles[end].encode())
-            if digest.hexdigest() == run:
+            if not run or digest.hexdigest() == run:
                 return start, end + 1
     return None
 
@@ -348,25 +305,22 @@ def recall_hint(handle: str, recall_tool: bool | str = True) -> str:
 def check_folder(path: str | Path) -> Path:
     """Return the place a file will have, links followed; raise where there is no folder."""
     place = Path(path).resolve()
-    if not place.parent.is_dir():
-        problem = f"there is no folder {place.parent}. Fix: make it, or give another path"
-        raise FileNotFoundError(errno.ENOENT, problem, str(path))
-    return place
+    if place.parent.is_dir():
+        return place
+    problem = f"there is no folder {place.parent}. Fix: make it, or give another path"
+    raise FileNotFoundError(errno.ENOENT, problem, str(path))
 
 
 def write_private(path: str | Path, data: str | bytes) -> Path:
-    """Write a file in one step and return its path.
+    """Write a file in one step, so that a full disk or a crash leaves the old one; return its path.
 
-    The data goes to a temporary file beside it, which then takes its name, so a full disk or a
-    crash leaves the old file. The file is its owner's only; one that was there keeps its mode. A
-    link is followed; a path that is no file, such as ``/dev/stdout``, is written to. Half a
-    character, which UTF-8 cannot carry, is written as its escape in JSON.
+    The file is its owner's only; one that was there keeps its mode. A link is followed; a path that
+    is no file, such as ``/dev/stdout``, is written to. Half a character is written as in JSON.
     """
     target = Path(path)
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if target.exists() and not target.is_file():
-        with target.open("wb") as stream:
-            stream.write(content)
+        target.write_bytes(content)
         return target
     place = check_folder(target)
     try:

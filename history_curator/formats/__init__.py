@@ -32,13 +32,13 @@ from history_curator.formats.base import (
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import (
-    image_size,
     join_text,
     read_part,
     update_text,
     write_part,
 )
 from history_curator.formats.gemini import GeminiFormat
+from history_curator.formats.images import image_size
 from history_curator.formats.openai_chat import ROLES
 from history_curator.formats.openai_responses import (
     ANONYMOUS,

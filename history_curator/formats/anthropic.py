@@ -15,7 +15,6 @@ from history_curator.formats.base import (
     as_mapping,
     copy_value,
     count_untouched,
-    parse_object,
     type_of,
 )
 from history_curator.formats.blocks import (
@@ -23,16 +22,17 @@ from history_curator.formats.blocks import (
     BlockKind,
     Writing,
     join_text,
+    read_call,
     read_part,
     read_thinking,
     update_text,
+    write_call,
     write_part,
 )
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
     build_entry,
     is_sent,
-    read_message,
     read_plain,
     read_role,
     write_message,
@@ -43,13 +43,9 @@ _TOOL, _ASSISTANT = MessageRole.TOOL, MessageRole.ASSISTANT
 _REASONING = ("thinking", "redacted_thinking", "reasoning")
 _BLOCKS: dict[str, BlockKind] = {"tool_use": "call", "tool_result": "result"}
 _BLOCKS |= dict.fromkeys(_REASONING, "reasoning")
-_OWN = frozenset((
-    "tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction", "container_upload",
-    "search_result",
-))  # fmt: skip
+_OWN = frozenset(("tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction"))
+_OWN |= {"container_upload", "search_result"}
 """Blocks that only Anthropic has."""
-_CALL: Mapping[str, Any] = {"anthropic": {}}
-"""The `extra` of a call that has nothing beside it: whose call it is."""
 
 
 class DictFormat(BlockFormat):
@@ -70,12 +66,24 @@ class DictFormat(BlockFormat):
         """Read a dict; one without blocks is of Chat Completions."""
         content = message.get("content") if isinstance(message, Mapping) else ()
         if not isinstance(content, (list, tuple)):
-            return (read_message(message, read_role(message, reading), reading),)
+            return (self._read_text(message, content, reading),)
         is_anthropic = speaks_anthropic(message)
         reading.known = _KEYS if is_anthropic else KNOWN_KEYS
         if is_anthropic and message.get("tool_calls"):
             reading.repairs.append("tool_calls: the message keeps its calls as blocks")
         return super().read_message(message, reading)
+
+    def _read_text(
+        self, message: Mapping[str, Any], content: Any, reading: Reading
+    ) -> ConversationEntry:
+        """Read a message whose content is one text, or none."""
+        role = read_role(message, reading)
+        if content is not None:
+            reading.require(content, str, "content")
+        if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
+            fix = "add the text, or leave the message out."
+            raise reading.error(f"a {role} message has no content.", "content", fix)
+        return build_entry(message, role, reading, content)
 
     def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
         role = read_role(message, reading)
@@ -153,22 +161,14 @@ class DictFormat(BlockFormat):
         return _BLOCKS.get(type_of(block), "part")
 
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
-        return ToolCall(
-            reading.text_of(block.get("id"), f"{field}.id"),
-            reading.text_of(block.get("name"), f"{field}.name"),
-            reading.object_text(block.get("input"), f"{field}.input"),
-            {"anthropic": extra} if extra else _CALL,
-        )
+        return read_call(block, "anthropic", "id", reading, field)
 
     def _read_result(
         self, block: Mapping[str, Any], reading: Reading, field: str
     ) -> dict[str, Any]:
         content, parts = block.get("content"), None
         if isinstance(content, (list, tuple)):
-            parts = tuple(
-                [read_part(b, reading.index, f"{field}.content", typed=True) for b in content]
-            )
+            parts = tuple([self._read_part(b, reading, f"{field}.content") for b in content])
             content = join_text(parts)
         elif content is not None:
             reading.require(content, str, f"{field}.content")
@@ -193,9 +193,7 @@ class DictFormat(BlockFormat):
         return write_part(part)
 
     def _write_call(self, call: ToolCall) -> dict[str, Any]:
-        block = {"type": "tool_use", "id": call.id, "name": call.name}
-        extra = (call.extra or {}).get("anthropic") or {}
-        return {**block, "input": parse_object(call.arguments) or {}, **extra}
+        return {"type": "tool_use", **write_call(call, "anthropic", "id")}
 
     def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None

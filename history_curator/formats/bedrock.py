@@ -14,32 +14,22 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, as_mapping, as_text, parse_object
+from history_curator.formats.base import Reading, as_mapping, as_text
 from history_curator.formats.blocks import (
     BlockFormat,
     BlockKind,
-    inline_size,
     join_text,
+    read_call,
     update_text,
+    write_call,
 )
+from history_curator.formats.images import inline_size
 
+_BLOCKS: dict[str, BlockKind] = {"toolUse": "call", "toolResult": "result"}
+_BLOCKS |= {"reasoningContent": "reasoning"}
 _KINDS: dict[str, PartKind] = {"document": "file", "video": "video"}
-BEDROCK_BLOCKS = frozenset(
-    [
-        "toolUse",
-        "toolResult",
-        "cachePoint",
-        "reasoningContent",
-        "guardContent",
-        "citationsContent",
-        "searchResult",
-        "image",
-        "document",
-        "video",
-        "audio",
-        "json",
-    ]
-)
+BEDROCK_BLOCKS = frozenset((*_BLOCKS, *_KINDS, "cachePoint", "guardContent", "citationsContent"))
+BEDROCK_BLOCKS |= {"searchResult", "image", "audio", "json"}
 """Blocks without a type that no other format has."""
 
 
@@ -57,11 +47,7 @@ class BedrockFormat(BlockFormat):
     }
 
     def _kind_of(self, block: Mapping[str, Any]) -> BlockKind:
-        if "toolUse" in block:
-            return "call"
-        if "toolResult" in block:
-            return "result"
-        return "reasoning" if "reasoningContent" in block else "part"
+        return next((_BLOCKS[key] for key in _BLOCKS if key in block), "part")
 
     def _is_mark(self, block: Mapping[str, Any]) -> bool:
         return block.keys() == {"cachePoint"}
@@ -69,13 +55,7 @@ class BedrockFormat(BlockFormat):
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         field = f"{field}.toolUse"
         body = reading.require(block["toolUse"], Mapping, field)
-        extra = {key: body[key] for key in body if key not in ("toolUseId", "name", "input")}
-        return ToolCall(
-            reading.text_of(body.get("toolUseId"), f"{field}.toolUseId"),
-            reading.text_of(body.get("name"), f"{field}.name"),
-            reading.object_text(body.get("input"), f"{field}.input"),
-            {"bedrock": extra},
-        )
+        return read_call(body, "bedrock", "toolUseId", reading, field)
 
     def _read_result(
         self, block: Mapping[str, Any], reading: Reading, field: str
@@ -125,9 +105,7 @@ class BedrockFormat(BlockFormat):
         return super()._write_part(part)
 
     def _write_call(self, call: ToolCall) -> dict[str, Any]:
-        extra = (call.extra or {}).get("bedrock") or {}
-        given = parse_object(call.arguments) or {}
-        return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": given, **extra}}
+        return {"toolUse": write_call(call, "bedrock", "toolUseId")}
 
     def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None

@@ -1,10 +1,7 @@
-"""Content blocks: parts, their order, sizes of images; formats whose messages are lists of blocks."""
+"""Content blocks: parts and their order, and the formats whose messages are lists of blocks."""
 
 from __future__ import annotations
 
-import logging
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -26,19 +23,16 @@ from history_curator.formats.base import (
     copy_value,
     count_untouched,
     find_marks,
+    parse_object,
     type_of,
     without_mark,
 )
+from history_curator.formats.images import image_size
 
-_HEAD = 64 * 1024
-_MAX_SIDE = 65_535
-_logger = logging.getLogger(__name__)
 _TEXT = {"text", "input_text", "output_text", "refusal"}
-_KINDS: dict[str, PartKind] = {
-    "image": "image", "image_url": "image", "input_image": "image", "audio": "audio",
-    "input_audio": "audio", "video": "video", "video_url": "video", "file": "file",
-    "document": "file", "input_file": "file",
-}  # fmt: skip
+_MEDIA: dict[str, PartKind] = {"image": "image", "audio": "audio", "video": "video"}
+_MEDIA |= {"file": "file", "document": "file"}
+"""Media by the type of their block, without ``input_`` before it or ``_url`` behind it."""
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
 _ASSISTANT, _TOOL, _USER = MessageRole.ASSISTANT, MessageRole.TOOL, MessageRole.USER
 BlockKind = Literal["call", "result", "reasoning", "part"]
@@ -65,7 +59,7 @@ def read_part(
         reading.require(text, str, f"{field}.text")
         reading.list_of(block.get("annotations"), f"{field}.annotations")
         return ContentPart("text", text, block)
-    known = _KINDS.get(kind, "other")
+    known = _MEDIA.get(kind.removeprefix("input_").removesuffix("_url"), "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))
 
 
@@ -164,6 +158,25 @@ def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
     """Whether a new item can have the place of one that went: a part of the same kind."""
     alike = isinstance(item, ContentPart) and item.kind == new.kind
     return alike and all(new != each for _, each in recorded)
+
+
+def read_call(
+    body: Mapping[str, Any], wire: str, id_key: str, reading: Reading, field: str
+) -> ToolCall:
+    """Read a call whose arguments are an object; other keys are kept for its format."""
+    extra = {key: body[key] for key in body if key not in ("type", id_key, "name", "input")}
+    return ToolCall(
+        reading.text_of(body.get(id_key), f"{field}.{id_key}"),
+        reading.text_of(body.get("name"), f"{field}.name"),
+        reading.object_text(body.get("input"), f"{field}.input"),
+        {wire: extra},
+    )
+
+
+def write_call(call: ToolCall, wire: str, id_key: str) -> dict[str, Any]:
+    """Return a call as `read_call` takes it."""
+    body = {id_key: call.id, "name": call.name, "input": parse_object(call.arguments) or {}}
+    return body | ((call.extra or {}).get(wire) or {})
 
 
 class Writing:
@@ -394,52 +407,3 @@ class BlockFormat(MappingFormat):
             writing.groups[id(source)] = self._split(blocks, root.role)
         own, place = writing.groups[id(source)], root.span[0] if root.span else 0
         return own[place][2] if place < len(own) else ()
-
-
-def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return width and height of an inline PNG, GIF or JPEG, read from its first bytes."""
-    holder = block.get("image_url", block.get("source", block))
-    if isinstance(holder, Mapping):
-        holder = holder.get("url", holder.get("data", holder.get("base64")))
-    if not isinstance(holder, str) or holder.startswith(("http:", "https:")):
-        return None, None
-    start = holder.find(",") + 1 if holder.startswith("data:") else 0
-    return inline_size(holder[start : start + _HEAD])
-
-
-def inline_size(data: Any) -> tuple[int | None, int | None]:
-    """Return width and height of an image given as bytes, or as base64 text.
-
-    Both are None where the header cannot be read: the image is sent, and its tokens are estimated.
-    """
-    if not isinstance(data, (str, bytes)) or not data:
-        return None, None
-    head = data[:_HEAD]
-    try:
-        size = _read_size(
-            b64decode(head + "=" * (-len(head) % 4)) if isinstance(head, str) else head
-        )
-    except (Base64Error, ValueError):
-        size = None
-    if size is not None and not 0 < min(size) <= max(size) <= _MAX_SIDE:
-        _logger.warning("An image has a header that cannot be read; its tokens are estimated.")
-        size = None
-    return size or (None, None)
-
-
-def _read_size(head: bytes) -> tuple[int, int] | None:
-    """Return what the header of a PNG, GIF or JPEG says; None for another kind of image."""
-    if head[:8] == b"\x89PNG\r\n\x1a\n":
-        return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-    if head[:4] == b"GIF8":
-        return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
-    if head[:2] != b"\xff\xd8":
-        return None
-    place = 2
-    while place + 9 < len(head) and head[place] == 0xFF:  # the segments of a JPEG
-        marker = head[place + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height = int.from_bytes(head[place + 5 : place + 7], "big")
-            return int.from_bytes(head[place + 7 : place + 9], "big"), height
-        place += 2 + int.from_bytes(head[place + 2 : place + 4], "big")
-    return 0, 0

@@ -15,7 +15,8 @@ from history_curator.entries import (
     ToolCall,
 )
 from history_curator.formats.base import Reading, as_mapping, as_text, parse_object
-from history_curator.formats.blocks import BlockFormat, BlockKind, inline_size, update_text
+from history_curator.formats.blocks import BlockFormat, BlockKind, update_text
+from history_curator.formats.images import inline_size
 
 _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")

@@ -77,19 +77,6 @@ def read_role(message: Any, reading: Reading) -> MessageRole:
     return role
 
 
-def read_message(
-    message: Mapping[str, Any], role: MessageRole, reading: Reading
-) -> ConversationEntry:
-    """Read a message whose content is one text, or none."""
-    content = message.get("content")
-    if content is not None:
-        reading.require(content, str, "content")
-    if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
-        fix = "add the text, or leave the message out."
-        raise reading.error(f"a {role} message has no content.", "content", fix)
-    return build_entry(message, role, reading, content)
-
-
 def build_entry(
     message: Mapping[str, Any],
     role: MessageRole,
@@ -162,9 +149,8 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
     calls = [_read_call(call, f"tool_calls[{n}]", reading) for n, call in enumerate(listed)]
     legacy = message.get("function_call")
     if isinstance(legacy, Mapping):
-        name = reading.text_of(legacy.get("name"), "function_call.name")
-        arguments = reading.arguments(legacy.get("arguments"), "function_call.arguments")
-        calls.append(ToolCall("", name, arguments))
+        call = {"type": "function", "function": legacy}
+        calls.append(_read_call(call, "function_call", reading))
     return calls
 
 
