@@ -46,3 +46,7 @@ def __getattr__(name: str) -> Any:
     except ImportError as error:
         fix = "pip install 'history-curator[agents]'"
         raise ImportError(f"{name} needs langchain and langgraph. Fix: {fix}") from error
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

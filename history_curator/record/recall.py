@@ -31,6 +31,8 @@ from history_curator.managers.search import (
 from history_curator.quoting import list_lines, write_lines
 from history_curator.tokens import TokenCounter, get_counter, shorten_tokens
 
+__all__ = ["RECALL_DESCRIPTION", "RECALL_TOOL_NAME", "Recall", "RecallRequest", "handle_of"]
+
 RECALL_DESCRIPTION = (
     "Get back earlier parts of this conversation that were shortened, cleared or left out. "
     'Give `handle` (as written in a placeholder, such as "r1a2b3c4d5e6f7081"), optionally with `lines` '
