@@ -28,21 +28,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_every_page_is_built(site: Path) -> None:
-    for page in (ROOT / "docs").rglob("*.md"):
-        relative = page.relative_to(ROOT / "docs")
-        if relative.parts[0] in {"generated", "results"}:
-            continue
-        built = site / relative.with_suffix("") / "index.html"
-        if relative.name == "index.md":
-            built = site / relative.with_name("index.html")
-        assert built.is_file(), relative
-
-
 def test_the_reference_has_the_public_names(site: Path) -> None:
     text = (site / "api" / "core" / "index.html").read_text(encoding="utf-8")
     for name in ("Curator", "CurationReport", "ConversationEntry", "BudgetUnsatisfiableError"):
-        assert f"{name}" in text
+        assert name in text
     lab = (site / "api" / "lab" / "index.html").read_text(encoding="utf-8")
     assert 'id="history_curator.lab.replay"' in lab
 

@@ -5,8 +5,6 @@ import re
 from html import unescape
 from typing import Any
 
-import pytest
-
 from history_curator import Curator
 from history_curator.lab import SessionPage, sample_conversation
 from history_curator.report_page import as_frame, render_html
@@ -52,14 +50,11 @@ class TestTheDataBlock:
 
 
 class TestThePage:
-    def test_it_asks_for_nothing_from_anywhere(self) -> None:
+    def test_it_asks_for_nothing_from_anywhere_and_runs_its_own_script_only(self) -> None:
         page = render_html(curated(user("hi")))
         assert not re.search(r'(src|href)="(?!#)', page)
         assert "@import" not in page
         assert "url(" not in page
-
-    def test_the_policy_allows_its_own_script_only(self) -> None:
-        page = render_html(curated(user("hi")))
         policy = unescape(page.split('Security-Policy" content="')[1].split('"')[0])
         assert policy.startswith("default-src 'none'")
         assert "unsafe" not in policy
@@ -69,16 +64,9 @@ class TestThePage:
         said = [user("hi"), assistant("hello"), user("more")]
         assert render_html(curated(*said)) == render_html(curated(*said))
 
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [({"max_tokens": None}, "no budget"), ({"mode": "shadow"}, "shadow mode")],
-    )
-    def test_a_missing_budget_and_shadow_mode_are_said_in_words(
-        self, options: dict[str, Any], words: str
-    ) -> None:
-        assert words in render_html(curated(user("hi"), **options))
-
-    def test_an_empty_conversation_has_a_page(self) -> None:
+    def test_a_missing_budget_shadow_mode_and_an_empty_conversation_are_said_in_words(self) -> None:
+        assert "no budget" in render_html(curated(user("hi"), max_tokens=None))
+        assert "shadow mode" in render_html(curated(user("hi"), mode="shadow"))
         assert "0 messages" in render_html(curated())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,13 @@ def test_every_public_name_is_shown_to_the_type_checker(package: str) -> None:
     shown = set(re.findall(rf"\b{PACKAGES[package]}\.(\w+)", SHOWN))
     missing = set(module.__all__) - shown
     assert not missing, f"add {sorted(missing)} to tests/typing/public_names.py"
+    assert {*dir(module)} - {"__version__"} == {*module.__all__}, "completion offers no others"
 
 
-def test_the_type_checker_is_told_to_look() -> None:
-    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '"tests/typing"' in text
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_packages_say_that_they_are_typed(package: str) -> None:
-    home = Path(import_module(package).__file__ or "").parent
-    assert (home / "py.typed").is_file()
+def test_the_packages_are_typed_and_the_type_checker_is_told_to_look() -> None:
+    root = Path(__file__).parents[2]
+    assert '"tests/typing"' in (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert all((root / package / "py.typed").is_file() for package in PACKAGES)
 
 
 API = sorted(
@@ -44,9 +39,3 @@ def test_a_public_module_lists_its_names_and_no_others(name: str) -> None:
     module = pytest.importorskip(name, reason=f"{name} needs its framework")
     assert [each for each in module.__all__ if not hasattr(module, each)] == []
     assert not {"Any", "TYPE_CHECKING", "annotations"} & {*module.__all__}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_completion_offers_public_names_alone(package: str) -> None:
-    module = pytest.importorskip(package, reason=f"{package} needs its framework")
-    assert {*dir(module)} - {"__version__"} == {*module.__all__}
