@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -89,16 +88,18 @@ class HistorySession:
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
     ) -> tuple[ConversationEntry, ...]:
         """Record messages of any format, or entries; nothing when one cannot be read."""
-        recorded = list(read_entries(messages, find_format(messages), start=len(self._entries)))
-        now = datetime.now(timezone.utc)
+        entries = read_entries(messages, find_format(messages), start=len(self._entries))
+        recorded, now = list[ConversationEntry](), datetime.now(timezone.utc)
         with self._lock:
-            counts = Counter(entry.evaluation_id for entry in self._entries)
-            for index, entry in enumerate(recorded):
+            for entry in entries:
                 run = evaluation_id or entry.evaluation_id or self.evaluation_id
-                stamps: Any = {"created_at": entry.created_at or now, "sequence": counts[run]}
-                recorded[index] = replace(entry, evaluation_id=run, **stamps)
-                counts[run] += 1
-            self._entries += recorded
+                same = (one.sequence for one in reversed(self._entries) if one.evaluation_id == run)
+                stamps: Any = {
+                    "created_at": entry.created_at or now,
+                    "sequence": next(same, -1) + 1,
+                }
+                recorded.append(replace(entry, evaluation_id=run, **stamps))
+                self._entries.append(recorded[-1])
         for entry in recorded:
             self.bus.publish(ConversationRecorded(entry, self.session_id, now))
         return tuple(recorded)
@@ -143,9 +144,8 @@ class HistorySession:
                 item["part"] = entry.span[0] if entry.span else 0
             items.append(item)
         data = {name: getattr(self, name) for name in ("session_id", "evaluation_id", "parent_id")}
-        return json.dumps(
-            {**data, "messages": messages, "entries": items}, ensure_ascii=False, default=str
-        )
+        data |= {"messages": messages, "entries": items}
+        return json.dumps(data, ensure_ascii=False, default=str)
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:

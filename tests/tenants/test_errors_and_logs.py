@@ -240,8 +240,7 @@ class TestStores:
         store = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{path}")
         for turn in range(4):
             said = turn_of(turn, langchain=True)
-            said[2].content = SECRET * 20
-            said[1].tool_calls[0]["args"] = {"q": SECRET}
+            said[2].content, said[1].tool_calls[0]["args"] = SECRET * 20, {"q": SECRET}
             store.add_messages(said)
         with sqlite3.connect(path) as other:
             other.execute(

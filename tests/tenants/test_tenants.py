@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from history_curator import (
 from history_curator.config import RetentionConfig
 from history_curator.entries import handle_of
 from history_curator.formats import read_entries
+from tests.support.messages import assistant, user
 from tests.tenants.world import (
     Tenant,
     listening,
@@ -247,19 +249,10 @@ class TestLlamaIndex:
 
     @staticmethod
     def to_messages(messages: list[Any]) -> list[Any]:
-        from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
+        from llamaindex_history_curator import LlamaIndexFormat
 
-        out: list[Any] = []
-        for one in messages:
-            blocks: list[Any] = [TextBlock(text=one["content"])] if one.get("content") else []
-            for call in one.get("tool_calls") or ():
-                name, arguments = call["function"]["name"], call["function"]["arguments"]
-                blocks.append(
-                    ToolCallBlock(tool_call_id=call["id"], tool_name=name, tool_kwargs=arguments)
-                )
-            extra = {"tool_call_id": one["tool_call_id"]} if one["role"] == "tool" else {}
-            out.append(ChatMessage(role=one["role"], blocks=blocks, additional_kwargs=extra))
-        return out
+        entries = [replace(entry, source=None) for entry in read_entries(messages)]
+        return LlamaIndexFormat().write(entries)
 
     @pytest.mark.parametrize("name", STATEFUL)
     async def test_memories_in_tasks(self, name: str, tenants: list[Tenant]) -> None:
@@ -360,11 +353,7 @@ def test_usage_reported_for_one_conversation_is_not_taken_for_another() -> None:
     """Both begin alike, are equally long and end on the same words; neither has a key."""
     curator = Curator(max_tokens=8_000)
     conversations = [
-        [
-            *[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}],
-            *[{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}],
-            {"role": "user", "content": "yes"},
-        ]
+        [user("hi"), assistant("Hello!"), user(text), assistant("Noted."), user("yes")]
         for text in ("a long story " * 900, "a short one")
     ]
     first = curator.curate(conversations[0])

@@ -26,13 +26,10 @@ def words(something: Any) -> set[str]:
 
 @dataclass(frozen=True)
 class Tenant:
-    """One conversation.
+    """One conversation: an opening all share, lines that many say, and private ones.
 
-    Attributes:
-        number: which.
-        messages: what was said: an opening all share, lines that many say, and private ones.
-        earlier: how many of them were there when it was first curated.
-        own: the words this conversation may show: those somebody said in it.
+    So many of its messages were there `earlier`, when it was first curated; it may show its `own`
+    words, which somebody said in it.
     """
 
     number: int
@@ -70,12 +67,8 @@ def make_tenants(count: int = TENANTS) -> list[Tenant]:
             said = [system("You are a helpful assistant."), user("hi"), assistant("Hello!")]
             turns = range(6)
         for turn in turns:
-            said = [
-                *said,
-                *_turn(number, "abcdef"[turn % 6], turn),
-                user("yes"),
-                assistant("Noted."),
-            ]
+            asked = _turn(number, "abcdef"[turn % 6], turn)
+            said = [*said, *asked, user("yes"), assistant("Noted.")]
         said = [*said, user("thanks"), assistant("You are welcome."), user("where is my order?")]
         tenants.append(Tenant(number, said, len(said) - 5, words(said)))
     return tenants
