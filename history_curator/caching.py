@@ -65,13 +65,10 @@ class Breakpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """Where to mark a view, and a key for routing.
+    """Where to mark a view, and a `key` for routing, the same for all requests of a conversation.
 
-    Attributes:
-        places: breakpoints above the least prefix that the provider caches, those worth most first.
-        key: the same for all requests of one conversation; for ``prompt_cache_key``.
-        entries: how many entries the view has; `lead` of them are the system prompt in front.
-        limit: how many breakpoints the provider takes in one request.
+    The `places` lie above the least prefix that the provider caches, those worth most first; it
+    takes `limit` of them in one request. Of the view's `entries`, `lead` are the system prompt.
     """
 
     places: tuple[Breakpoint, ...]
@@ -186,7 +183,7 @@ def apply_anthropic(
         blocks = None if _find_controls(content) else _mark_last(content, point.ttl)
         return None if blocks is None else {**item, "content": blocks}
 
-    marked = _mark_items(items, places, plan.choose(others), mark)
+    marked = place_marks(items, plan, others, mark, places)
     return {"messages": marked[2:], "system": marked[1]["content"], "tools": marked[0]["content"]}
 
 
@@ -195,25 +192,17 @@ def place_marks(
     plan: CachePlan,
     others: Sequence[Mark],
     mark: Callable[[Message, Breakpoint], Message | None],
+    ends: Sequence[int] | None = None,
 ) -> list[Message]:
     """Return the messages with each breakpoint on the message that ends at it, or the one before.
 
     `others` are the marks that the request carries already; `mark` returns a marked copy of a
-    message, or None when it cannot carry one. No message is marked when the messages are not the
-    ones the view was written as.
+    message, or None when it cannot carry one; `ends` are the entries up to the end of each message.
+    No message is marked when the messages are not the ones the view was written as.
     """
-    ends = _find_ends(messages, plan.entries)
-    return _mark_items(messages, ends or [], plan.choose(others) if ends else (), mark)
-
-
-def _mark_items(
-    items: Sequence[Message],
-    ends: Sequence[int],
-    points: Sequence[Breakpoint],
-    mark: Callable[[Message, Breakpoint], Message | None],
-) -> list[Message]:
-    out, first_unmarked = list(items), 0
-    for point in points:
+    ends = (_find_ends(messages, plan.entries) or []) if ends is None else ends
+    out, first_unmarked = list(messages), 0
+    for point in plan.choose(others):
         for index in range(len(ends) - 1, first_unmarked - 1, -1):
             marked = mark(out[index], point) if ends[index] <= point.after else None
             if marked is not None:
@@ -245,9 +234,8 @@ def _find_controls(blocks: Any) -> list[Any]:
 
 def _mark_last(given: Any, ttl: float) -> list[Any] | None:
     """Return blocks with the last one that can carry a mark marked; None without one."""
-    blocks: list[Any] = (
-        [{"type": "text", "text": given}] if isinstance(given, str) else list(given or ())
-    )
+    is_text = isinstance(given, str)
+    blocks: list[Any] = [{"type": "text", "text": given}] if is_text else list(given or ())
     for index, block in reversed(list(enumerate(blocks))):
         kind = block.get("type") if isinstance(block, Mapping) else "thinking"
         is_blank = kind == "text" and not str(block.get("text") or "").strip()

@@ -60,8 +60,7 @@ class Branches(Generic[H]):
         line: Callable[[str], Any],
         text: Callable[[Any], Any],
     ) -> None:
-        self.key = key
-        self._conversation, self._buffer = conversation, buffer
+        self.key, self._conversation, self._buffer = key, conversation, buffer
         self._line, self._text = line, text
 
     def list(self) -> tuple[Branch, ...]:

@@ -51,13 +51,13 @@ def build_context(messages: Sequence[Any], preserve_turns: int | RetentionConfig
     config = preserve_turns
     if not isinstance(config, RetentionConfig):
         config = RetentionConfig(preserve_turns=config)
-    message_format = find_format(messages)
-    entries = read_entries(messages, message_format)
+    format = find_format(messages)
+    entries = read_entries(messages, format)
     loaded = _load_latest(entries, config.max_loaded_messages)
     start = find_preserved(loaded, config)
     context = _keep_words(loaded, start) if config.prune_tools_for_llm else loaded
     _log("load", entries, context, len(loaded) - start)
-    return message_format.write(context)
+    return format.write(context)
 
 
 def load_messages(
@@ -77,21 +77,12 @@ def load_messages(
         text = "the history of a thread cannot be read (%s): the conversation starts empty"
         logger.warning(text, type(error).__name__)
         messages = []
-    message_format = find_format(messages)
-    loaded = _load_latest(read_entries(messages, message_format), limit)
-    return message_format.write(loaded)
+    format = find_format(messages)
+    return format.write(_load_latest(read_entries(messages, format), limit))
 
 
 def list_tools_used(messages: Sequence[Any]) -> list[dict[str, str]]:
-    """Return ``{name, status}`` of every tool result: what a ``done`` event may tell a client.
-
-    Examples:
-        >>> call = {"id": "c1", "function": {"name": "look_up", "arguments": '{"key": "secret"}'}}
-        >>> messages = [{"role": "assistant", "tool_calls": [call]}]
-        >>> messages += [{"role": "tool", "tool_call_id": "c1", "content": "secret"}]
-        >>> list_tools_used(messages)
-        [{'name': 'look_up', 'status': 'success'}]
-    """
+    """Return ``{name, status}`` of every tool result: what a ``done`` event may tell a client."""
     return list(_read_outcomes(read_entries(messages)).values())
 
 
@@ -114,13 +105,13 @@ class Retention:
 
     def __init__(
         self,
-        message_format: MessageFormat,
+        format: MessageFormat,
         config: RetentionConfig | None,
         *,
-        store: object,
+        store: Any,
         edits_store: bool,
     ) -> None:
-        self._format, self._config = message_format, config
+        self._format, self._config = format, config
         trims = config is not None and config.persist_tool_invocations != "full"
         self._edits_store = trims and edits_store
         self._is_due = False

@@ -44,10 +44,9 @@ class ConversationRunner:
     Args:
         call_provider: takes messages and tool schemas, returns the assistant message: a dict, or
             a response object of the OpenAI or Anthropic client. May be async, for `arun`.
-        tools: name to callable; called with the arguments as keywords. May be async, for `arun`.
+        tools: by name; called with the arguments as keywords. May be async, for `arun`.
         tool_specs: the schemas sent along, in the provider's format.
         history_manager: a `Curator`, or a manager to put in one; None sends everything.
-        max_steps: the most model calls of one run.
         evaluation_id: names the entries of the first run; each later run gets a new one.
 
     Examples:

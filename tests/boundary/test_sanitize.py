@@ -92,12 +92,6 @@ class TestPayload:
         with pytest.raises(HistoryValidationError):
             sanitize(request("p", [said("user", "é" * 60_000)]))
 
-    def test_warns_from_the_sixteenth_message(self) -> None:
-        assert sanitize(request("p", dialogue(15))).warnings == ()
-        assert [one.code for one in sanitize(request("p", dialogue(16))).warnings] == [
-            "many_messages"
-        ]
-
     @pytest.mark.parametrize("encode", [str, str.encode])
     def test_raw_json(self, encode: Any) -> None:
         raw = encode(json.dumps(request("p", dialogue(2))))

@@ -120,15 +120,6 @@ class TestTotal:
         assert contents(result)[0].startswith("...") is (left < count)
 
 
-@pytest.mark.parametrize("content", ["", "   \n", None])
-def test_an_empty_message_is_left_out(content: Any) -> None:
-    history = [said("user", "a"), said("assistant", content), said("user", "b")]
-    result = validate(history)
-    assert result.messages == [history[0], history[2]]
-    assert codes(result) == ["empty_content"]
-    assert result.warnings[0].field == "conversation_history[1].content"
-
-
 class TestErrors:
     @pytest.mark.parametrize("history", ["text", {"role": "user"}, 3, ({"role": "user"},)])
     def test_only_a_list_is_a_history(self, history: Any) -> None:

@@ -334,20 +334,11 @@ def test_retention_is_a_block_of_a_larger_file(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "means"),
-    [
-        (True, "full"),
-        (False, "none"),
-        (None, "none"),
-        ("none", "none"),
-        ("full", "full"),
-        ("Trimmed", "trimmed"),
-    ],
-)
-def test_switches_for_tool_persistence(written: bool | str | None, means: str) -> None:
-    config = RetentionConfig.from_dict({"persist_tool_invocations": written})
-    assert config.persist_tool_invocations == means
+def test_switches_for_tool_persistence() -> None:
+    means = {True: "full", False: "none", None: "none", "full": "full", "Trimmed": "trimmed"}
+    for written, mode in means.items():
+        config = RetentionConfig.from_dict({"persist_tool_invocations": written})
+        assert config.persist_tool_invocations == mode
 
 
 def test_retention_is_read_alone_and_from_an_empty_block() -> None:

@@ -162,11 +162,11 @@ class TestReducers:
     def test_a_slice_of_what_the_sessions_own_events_say(self) -> None:
         bus = EventBus()
         ann, bob = HistorySession(bus=bus), HistorySession(bus=bus)
-        stop = ann.register_reducer(
-            ConversationRecorded,
-            lambda known, event, *, context: (*known, len(context)),
-            slice_type=int,
-        )
+
+        def count(known: Any, event: Any, *, context: Any) -> Any:
+            return (*known, len(context))
+
+        stop = ann.register_reducer(ConversationRecorded, count, slice_type=int)
         ann.append(user("a"))
         bob.append(user("b"))
         ann.append(user("c"))
