@@ -18,6 +18,11 @@ from uuid import UUID
 
 from history_curator.errors import ConfigurationError, ConversionError
 
+__all__ = [
+    "ContentPart", "ConversationEntry", "MessageRole", "PartKind", "Reasoning", "ToolCall",
+    "entry_from_dict", "entry_to_dict", "handle_of", "span_handle", "write_private",
+]  # fmt: skip
+
 PartKind = Literal["text", "image", "audio", "video", "file", "other"]
 
 
