@@ -29,7 +29,7 @@ _TYPE_NAMES = {
 }  # fmt: skip
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _MARK_KEYS = ("cache_control", "cachePoint")
 """The key of a cache mark: on a block of Anthropic, or of a cache point of Bedrock."""

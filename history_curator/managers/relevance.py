@@ -24,7 +24,7 @@ from history_curator.managers.search import (
     split_words,
 )
 from history_curator.managers.select import fit_window, is_answered
-from history_curator.quoting import quote_entry
+from history_curator.quoting import list_lines, write_lines
 from history_curator.tokens import TokenCounter
 from history_curator.units import Pairing, Unit
 from history_curator.window import Block, View, ViewBuilder
@@ -130,10 +130,11 @@ def _write_block(
     longest, missed = int(available * LONG_SHARE), 0
     for unit in ranked:
         numbered = zip(unit.entries, unit.indexes, strict=True)
-        text = "\n".join(quote_entry(entry, index + 1) for entry, index in numbered)
+        lines = [line for entry, index in numbered for line in list_lines(entry, index + 1)]
+        text = write_lines(lines)
         tokens = counter.count(text) + 1 if len(text) < left * 12 else left + 1
         if tokens > longest and tokens > left:
-            text = _shorten_quotes(text, query, min(left, longest), counter)
+            text = _shorten_quotes(lines, query, min(left, longest), counter)
             tokens = counter.count(text) + 1
         if tokens <= left:
             quotes[unit.start] = text, len(unit.entries)
@@ -152,14 +153,18 @@ def _as_entry(*lines: str) -> ConversationEntry:
     return ConversationEntry(MessageRole.USER, "\n".join(lines))
 
 
-def _shorten_quotes(text: str, query: str, max_tokens: int, counter: TokenCounter) -> str:
-    """Return the lines of a quoted unit that match best, its first line with the label among them."""
-    head, *lines = text.split("\n")
-    if not lines:
-        return text
-    first, last = find_passage(lines, query, max_tokens - counter.count(head) - 4, counter)
-    gaps = [["> …"] if first else [], ["> …"] if last < len(lines) else []]
-    return "\n".join([head, *gaps[0], *lines[first:last], *gaps[1]])
+def _shorten_quotes(
+    lines: list[tuple[str, str]], query: str, max_tokens: int, counter: TokenCounter
+) -> str:
+    """Return a quoted unit's first line and the lines that match best, each under its own label."""
+    head, *others = lines
+    if not others:
+        return write_lines(lines)
+    left = max_tokens - counter.count(write_lines([head])) - 4
+    first, last = find_passage([f"> {text}" for _, text in others], query, left, counter)
+    before = [(head[0], "…")] if first else []
+    after = [(label, "…") for label, _ in others[last : last + 1]]
+    return write_lines([head, *before, *others[first:last], *after])
 
 
 class RelevanceManager(BuiltInManager):

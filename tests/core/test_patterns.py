@@ -8,6 +8,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Iterator
+from itertools import product
 from types import ModuleType
 
 import pytest
@@ -21,26 +22,7 @@ from tests.support.messages import call, result, user
 SIZE = 100_000
 DEADLINE = 5.0
 """Seconds; a linear pattern takes milliseconds, a quadratic one minutes."""
-PIECES = (
-    "/",
-    "0",
-    "a",
-    "-",
-    "_",
-    ".",
-    " ",
-    "\n",
-    "[",
-    "@",
-    "{",
-    "a/",
-    "a1",
-    "-a",
-    "@a",
-    ", ",
-    "r0",
-    "a" * 50 + "!",
-)
+PIECES = [*"/0a-_. \n[@{", "a/", "a1", "-a", "@a", ", ", "r0", "a" * 50 + "!"]
 BOUNDED = {
     "history_curator.tokens.truncate": 2_000,
     "history_curator.window.identifiers._MAIL": 400,
@@ -76,7 +58,22 @@ def test_every_pattern_is_linear(name: str, pattern: re.Pattern[str]) -> None:
         pattern.match(text + "\x00")
         if piece == "/":
             pattern.findall(text)
+    # Near-misses: pairs of the signs that the pattern itself is written with.
+    signs = sorted({sign for sign in pattern.pattern if not sign.isalnum()})
+    for one, other in product(signs, repeat=2):
+        text = (one + other) * (SIZE // 4)
+        pattern.match("a" + text)
+        if not bounds:
+            pattern.search(text)
     assert time.process_time() - started < DEADLINE, name
+
+
+def test_arguments_of_brackets_and_open_strings_stall_nothing() -> None:
+    broken = call("c1")
+    broken["tool_calls"][0]["function"]["arguments"] = '{"a":' * 101 + '"\\' * 25_000
+    started = time.process_time()
+    Curator(max_tokens=2_000).curate([user("look"), broken, result("c1")], tail="request")
+    assert time.process_time() - started < DEADLINE
 
 
 @pytest.mark.parametrize("piece", ["/", "7", "a/", "a1", "x@", "é"])
