@@ -8,12 +8,14 @@ growth alone, so it compares two tokenizers and nothing else.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry
+from history_curator.tokens.models import read_field
 
 # The provider's tokens over ours: real tokenizers lie within these bounds.
 MIN_RATIO, MAX_RATIO = 0.4, 4.0
@@ -101,10 +103,10 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
     if prompt is not None and (usage := _read_fields(holder, prompt)).input:
         return usage  # an answer that is still streaming reports zeros
     for name in _HOLDERS if depth < _DEPTH else ():
-        inner = _read_field(holder, name)
+        inner = read_field(holder, name)
         if name == "additional_kwargs" and inner:
             # LlamaIndex leaves a part of Anthropic's report there, without the cached tokens.
-            part = _read_field(inner, "usage")
+            part = read_field(inner, "usage")
             if isinstance(part, Mapping) and part.keys() == {"input_tokens", "output_tokens"}:
                 continue
         if (found := _find_usage(inner, depth + 1)) is not None:
@@ -113,10 +115,13 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
 
 
 def _read_fields(given: Any, prompt: int) -> Usage:
+    details, output_details = (
+        next(filter(None, (read_field(given, name) for name in names)), None)
+        for names in (_DETAILS, _OUTPUT_DETAILS)
+    )
     thoughts = _read_number(given, _THOUGHTS) or 0
-    reasoning = thoughts or _read_number(_find_details(given, _OUTPUT_DETAILS), _REASONING) or 0
+    reasoning = thoughts or _read_number(output_details, _REASONING) or 0
     output = (_read_number(given, _OUTPUT) or 0) + thoughts
-    details = _find_details(given, _DETAILS)
     long = _read_number(details, _ONE_HOUR) or 0
     read = _read_number(details, _READ_DETAIL) or 0
     write = (_read_number(details, _FIVE_MINUTES) or 0) + long
@@ -127,28 +132,17 @@ def _read_fields(given: Any, prompt: int) -> Usage:
     write = _read_number(given, _WRITE_BESIDE) or 0
     if not (read or write):
         return Usage(prompt, _read_number(given, _READ_WITHIN) or 0, 0, output, 0, reasoning)
-    total = _read_number(given, ("total_tokens",))
-    if total is None or total != prompt + output:  # some routers add them up themselves
+    if _read_number(given, ("total_tokens",)) != prompt + output:  # some routers add them up
         prompt += read + write
-    for each in _read_field(given, "cacheDetails") or ():  # Bedrock
-        long += _read_number(each, ("inputTokens",)) or 0 if _read_field(each, "ttl") == "1h" else 0
-    long = _read_number(_read_field(given, "cache_creation"), _ONE_HOUR) or long
+    for each in read_field(given, "cacheDetails") or ():  # Bedrock
+        long += _read_number(each, ("inputTokens",)) or 0 if read_field(each, "ttl") == "1h" else 0
+    long = _read_number(read_field(given, "cache_creation"), _ONE_HOUR) or long
     return Usage(prompt, read, write, output, long, reasoning)
-
-
-def _find_details(given: Any, names: tuple[str, ...]) -> Any:
-    return next(filter(None, (_read_field(given, name) for name in names)), None)
-
-
-def _read_field(holder: Any, name: str) -> Any:
-    if holder.__class__ is dict or isinstance(holder, Mapping):
-        return holder.get(name)
-    return getattr(holder, name, None)
 
 
 def _read_number(holder: Any, names: tuple[str, ...]) -> int | None:
     for name in names:
-        value = _read_field(holder, name)
+        value = read_field(holder, name)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _IMPOSSIBLE:
             return value
     return None
@@ -283,19 +277,15 @@ def parse_time(value: Any) -> float | None:
         (60.0, 1700000000.0, None)
     """
     if isinstance(value, str):
-        text, point, fraction = value.strip().partition(".")
-        if point:  # Python 3.10 reads three or six digits after the point, no other number of them
-            zone = fraction.lstrip("0123456789")
-            text += f".{fraction[: len(fraction) - len(zone)][:6]:0<6}{zone}"
+        # Python 3.10 reads three or six digits after the point, no other number of them.
+        text = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", value.strip()[:64])
         try:
             value = datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in "Zz" else text)
         except ValueError:
             return None
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if not 0 < value < 1e20:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e20:
         return None
     # As seconds, numbers above 1e11 would lie beyond the year 5000.
     return value / 1e9 if value > 1e17 else value / 1e3 if value > 1e11 else float(value)
@@ -312,8 +302,7 @@ def entry_time(entry: ConversationEntry) -> float | None:
     source = entry.root.source
     for holder in (entry.metadata, source, getattr(source, "additional_kwargs", None)):
         if isinstance(holder, Mapping):
-            for key in ("timestamp", "created_at", "time"):
-                moment = parse_time(holder.get(key))
-                if moment is not None:
-                    return moment
+            moments = (parse_time(holder.get(key)) for key in ("timestamp", "created_at", "time"))
+            if (moment := next((each for each in moments if each is not None), None)) is not None:
+                return moment
     return None

@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
@@ -43,15 +44,9 @@ class ImageSquares:
         return self.base + math.ceil(min(squares, self.most) * self.each)
 
 
-def _tiles(base: int, each: int) -> ImageSquares:
-    return ImageSquares(512, each, base, unknown=8, is_scaled=True)
-
-
-def _patches(each: float) -> ImageSquares:
-    return ImageSquares(32, each, unknown=1536, most=1536)
-
-
-DEFAULT_IMAGE = _tiles(85, 170)
+_tiles = partial(ImageSquares, 512, unknown=8, is_scaled=True)
+_patches = partial(ImageSquares, 32, unknown=1536, most=1536)
+DEFAULT_IMAGE = _tiles(170, 85)
 _CLAUDE_IMAGE = ImageSquares(28, unknown=1568, most=1568)
 _GEMINI_IMAGE = ImageSquares(768, 258)
 
@@ -76,15 +71,15 @@ _O200K = "o200k_base"
 # First match wins. Factors other than 1 are conservative: measured on mixed prose, code and JSON.
 FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily("gpt-oss", r"gpt-oss", "o200k_harmony", tool_factor=1.05),
-    ModelFamily("gpt-4o-mini", r"gpt-4o-mini", _O200K, 1.0, 1.05, _tiles(2833, 5667)),
+    ModelFamily("gpt-4o-mini", r"gpt-4o-mini", _O200K, 1.0, 1.05, _tiles(5667, 2833)),
     ModelFamily("gpt-4.1-mini", r"gpt-4\.1-mini", _O200K, 1.0, 1.05, _patches(1.62)),
     ModelFamily("gpt-4.1-nano", r"gpt-4\.1-nano", _O200K, 1.0, 1.05, _patches(2.46)),
     ModelFamily("gpt-5-mini", r"gpt-5[\d.]*-mini", _O200K, 1.0, 1.05, _patches(1.62)),
     ModelFamily("gpt-5-nano", r"gpt-5[\d.]*-nano", _O200K, 1.0, 1.05, _patches(2.46)),
-    ModelFamily("gpt-5", r"gpt-5", _O200K, 1.0, 1.05, _tiles(70, 140)),
+    ModelFamily("gpt-5", r"gpt-5", _O200K, 1.0, 1.05, _tiles(140, 70)),
     ModelFamily("gpt-4o", r"(?:chatgpt|gpt)-4(?:o|\.1|\.5)", _O200K, tool_factor=1.05),
     ModelFamily("o4-mini", r"o4-mini", _O200K, 1.0, 1.05, _patches(1.72)),
-    ModelFamily("o-series", r"o[134](?:$|-)", _O200K, 1.0, 1.05, _tiles(75, 150)),
+    ModelFamily("o-series", r"o[134](?:$|-)", _O200K, 1.0, 1.05, _tiles(150, 75)),
     ModelFamily("gpt-4", r"gpt-(?:4|3\.?5)", "cl100k_base", tool_factor=1.05),
     ModelFamily("claude",  # up to Claude 4.6; later models have another tokenizer
                 r"claude-(?:instant|[0-4](?:[.-]|$)|(?:opus|sonnet|haiku)-"
@@ -176,7 +171,7 @@ def _text_fields(holder: Any, depth: int = 0) -> Iterator[tuple[str, str | bytes
     """Yield the texts and bytes in a block, the outermost first."""
     inner = []
     for name in (*_TYPES, *_TEXTS, *_DATA, *_HOLDERS):
-        value = _field(holder, name)
+        value = read_field(holder, name)
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(each, (str, bytes)) and each:
                 yield name, each
@@ -193,13 +188,16 @@ def _decode(data: str | bytes) -> bytes | None:
         return None if isinstance(data, str) else data
 
 
-def _field(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+def read_field(holder: Any, name: str) -> Any:
+    """Return an item of a mapping, or an attribute of another object; None where there is none."""
+    if holder.__class__ is dict or isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
 
 
 def image_detail(raw: Any) -> str | None:
     """Return the ``detail`` an OpenAI image block asks for."""
-    detail = _field(_field(raw, "image_url"), "detail") or _field(raw, "detail")
+    detail = read_field(read_field(raw, "image_url"), "detail") or read_field(raw, "detail")
     return detail if isinstance(detail, str) else None
 
 
@@ -214,7 +212,6 @@ _PROVIDERS = (
     (r"azure_?(?:openai|chatopenai|ai)|openai|chatgpt|\bgpt-|\bo[1-9](?:-|$)", "openai"),
 )
 # A module path such as "langchain_anthropic.chat_models" is not a Bedrock model id.
-_MODULE = re.compile(r"\b(?:langchain|llama_index|llamaindex)[\w.]*")
 _MODULE_ROOT = re.compile(r"\b(?:langchain|llama_index|llamaindex)[_.]")
 # What hosts put around the name of a model: a folder, a region and a vendor, a day, a version.
 _AROUND = re.compile(
@@ -230,7 +227,7 @@ def provider_for(class_or_model_name: str) -> str:
     ``portable``: their chat templates are the strictest.
     """
     name = class_or_model_name.strip().lower()
-    if _MODULE.search(name):
+    if _MODULE_ROOT.search(name):
         name = _MODULE_ROOT.sub("", name).replace(".", " ").replace("llms ", "")
     return next((provider for pattern, provider in _PROVIDERS if re.search(pattern, name)), "core")
 
@@ -238,9 +235,9 @@ def provider_for(class_or_model_name: str) -> str:
 def model_of(source: Any) -> str | None:
     """Return the model that gave an answer, from the fields where frameworks and logs name it."""
     for beside in (None, "response_metadata", "raw", "additional_kwargs"):
-        holder = source if beside is None else _field(source, beside)
+        holder = source if beside is None else read_field(source, beside)
         for name in ("model_name", "model", "model_id"):
-            value = _field(holder, name)
+            value = read_field(holder, name)
             if isinstance(value, str) and value:
                 return value
     return None
