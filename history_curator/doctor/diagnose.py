@@ -20,8 +20,7 @@ from history_curator.doctor.costs import (
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation
-from history_curator.lab.files import collect_errors, find_files, read_rows
-from history_curator.lab.logs import read_log
+from history_curator.lab.files import collect_errors, find_files, read_file
 from history_curator.lab.results import (
     Table,
     count_of,
@@ -248,20 +247,14 @@ def read_logs(
 ) -> tuple[list[LabConversation], list[str]]:
     """Return the sessions with requests, and a line for everything unreadable.
 
-    An answer is charged once, in the oldest file that has it.
+    A resumed session repeats answers: each is charged once, in the oldest session that has it.
     """
     files, problems = find_files(paths), list[str]()
-    loaded: list[tuple[str, str, list[Any]]] = []
+    sessions: list[LabConversation] = []
     for file in show_progress(files, "reading", len(files), visible=progress):
         with collect_errors(problems, file):
-            rows = read_rows(file, problems)[0]
-            loaded.append((_first_time(rows), file, rows))
-    sessions: list[LabConversation] = []
-    counted: set[str] = set()
-    for _, file, rows in sorted(loaded, key=lambda each: each[:2]):
-        with collect_errors(problems, file):
-            logged = read_log(rows, counted, file, default=read_requests) or ()
-            found = [each for each in logged if each.requests]
+            found = read_file(file, problems, read_requests).conversations
+            found = [each for each in found if each.requests]
             problems += [] if found else [f"{file}: no request with usage in it"]
             sessions += found
     if not sessions:
@@ -271,13 +264,11 @@ def read_logs(
             fix="pass logs of Claude Code or Codex, or JSON lines with a usage object each; "
             "conversations without usage are read by `history-curator compare`.",
         )
-    return sessions, problems
-
-
-def _first_time(rows: Sequence[Any]) -> str:
-    found = (row for row in rows if isinstance(row, Mapping))
-    times = (row.get(key) for row in found for key in ("timestamp", "time", "start_time"))
-    return str(next(filter(None, times), ""))
+    charged: set[str] = set()
+    for session in sorted(sessions, key=lambda each: each.requests[0].start or 0.0):
+        session.requests = [call for call in session.requests if call.id not in charged]
+        charged.update(call.id for call in session.requests)
+    return [session for session in sessions if session.requests], problems
 
 
 def _add_up(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from history_curator.entries import write_private
 from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
 from history_curator.lab.conversations import LabConversation
-from history_curator.lab.logs import read_log
+from history_curator.lab.logs import Reader, read_log
 
 MAX_BYTES = 2**31
 """A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
@@ -131,13 +131,15 @@ def read_source(source: str) -> ConversationFile:
     return found[0] if len(found) == 1 else _as_lines(together)
 
 
-def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
-    """Read a file of conversations or a log; ``-`` reads standard input.
+def read_file(
+    path: str, problems: list[str] | None = None, default: Reader | None = None
+) -> ConversationFile:
+    """Read a file of conversations or a log, or what ``default`` reads; ``-`` is standard input.
 
     A broken line is an error, or passed over where there is a list of ``problems`` to put it on.
     """
-    rows, layout = read_rows(path, problems)
-    logged = read_log(rows, set(), path)
+    rows, layout = _read_rows(path, problems)
+    logged = read_log(rows, path, default)
     if logged is not None:
         return _as_lines(logged)
     if not rows or any(map(_is_message, rows)):
@@ -155,7 +157,7 @@ def _as_lines(found: list[LabConversation]) -> ConversationFile:
     return ConversationFile(found, holders, "lines")
 
 
-def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
+def _read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
     """Return the JSON values of a file, and whether they are ``one``, a ``list`` or ``lines``."""
     text = read_text(path).strip()
     if not text:

@@ -22,38 +22,35 @@ from history_curator.lab.traces import (
 )
 from history_curator.tokens import Usage, parse_time, read_usage
 
-Reader = Callable[[Iterable[Any], set[str], str], list[LabConversation]]
+Reader = Callable[[Iterable[Any], str], list[LabConversation]]
 _CODEX_LINES = ("session_meta", "response_item", "event_msg", "turn_context")
 _CODEX_ANSWERS = ("reasoning", "function_call", "custom_tool_call", "local_shell_call")
 
 
 def read_log(
-    rows: Sequence[Any], counted: set[str], path: str, default: Reader | None = None
+    rows: Sequence[Any], path: str, default: Reader | None = None
 ) -> list[LabConversation] | None:
     """Return the conversations of a log; None where these JSON values are no log.
 
-    Answers in ``counted`` were in another file, and are not counted again. ``default`` reads what
-    no log is known by.
+    ``default`` reads values that no log is known by.
 
     Raises:
         ConversionError: when a field has a form that no such log has.
     """
     head = [row for row in rows[:20] if isinstance(row, Mapping)]
     reader = next((each for is_own, each in _READERS if any(map(is_own, head))), default)
-    if reader is None:
-        return None
     try:
-        return reader(rows, counted, Path(path).name.partition(".")[0])
+        return reader(rows, Path(path).name.partition(".")[0]) if reader else None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         problem = f"{path}: a field has a form that is not known ({error})."
         raise ConversionError(problem, fix="leave the file out.") from error
 
 
-def _read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> list[LabConversation]:
+def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:
     """Return the sessions of a Claude Code log; lines of a side chain are a session of their own.
 
     An answer spans several lines with one message id: it becomes one call, with the usage of its
-    last line. A resumed session repeats answers: an id in ``counted`` does not count again.
+    last line.
     """
     sessions: dict[str, LabConversation] = {}
     chains: dict[str, str] = {}
@@ -83,12 +80,11 @@ def _read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> lis
                 call = LoggedCall(answer, model, usage, start, position=position)
                 answers[answer] = {"role": "assistant", "content": []}, call
                 session.add_message(answers[answer][0], time)
-                session.requests += [] if answer in counted else [call]
+                session.requests.append(call)
             said, call = answers[answer]
             is_text = isinstance(content, str)
             said["content"] += [{"type": "text", "text": content}] if is_text else content
             call.usage, call.end = usage, time
-    counted.update(answers)
     return [session for session in sessions.values() if session.messages]
 
 
@@ -102,7 +98,7 @@ def _session_name(row: Row, chains: dict[str, str]) -> str:
     return f"{name} side {chains[uuid]}"
 
 
-def _read_codex(rows: Iterable[Any], counted: set[str], name: str) -> list[LabConversation]:
+def _read_codex(rows: Iterable[Any], name: str) -> list[LabConversation]:
     """Return the session of a Codex log: items of OpenAI's Responses, and usage after each answer."""
     session = LabConversation(name, [], times=[])
     model, sent, position = "", None, None
@@ -125,14 +121,12 @@ def _read_codex(rows: Iterable[Any], counted: set[str], name: str) -> list[LabCo
         names = ("input_tokens", "cached_input_tokens", "output_tokens")
         whole, read, output = (int(usage.get(each) or 0) for each in names)
         answer, spent = f"{session.id} #{len(session.requests)}", Usage(whole, read, output=output)
-        if answer not in counted:
-            session.requests.append(LoggedCall(answer, model, spent, sent, time, position))
-        counted.add(answer)
+        session.requests.append(LoggedCall(answer, model, spent, sent, time, position))
         position = None
     return [session] if session.messages else []
 
 
-def _read_chatgpt(rows: Iterable[Any], _counted: set[str], name: str) -> list[LabConversation]:
+def _read_chatgpt(rows: Iterable[Any], name: str) -> list[LabConversation]:
     """Return the conversations of a ChatGPT export, each along the branch that was shown last."""
     found = []
     for number, row in enumerate(rows):
@@ -171,10 +165,10 @@ _READERS: tuple[tuple[Callable[[Row], bool], Reader], ...] = (
     (lambda row: row.get("type") in _CODEX_LINES and "payload" in row, _read_codex),
     (lambda row: isinstance(row.get("mapping"), Mapping), _read_chatgpt),
     (lambda row: "run_type" in row and "inputs" in row,
-     lambda rows, *given: read_requests(read_runs(rows), *given)),
+     lambda rows, name: read_requests(read_runs(rows), name)),
     (lambda row: "resourceSpans" in row or ("attributes" in row and "usage" not in row),
-     lambda rows, *given: read_requests(read_spans(rows), *given)),
+     lambda rows, name: read_requests(read_spans(rows), name)),
     (lambda row: any("traceId" in each and "type" in each for each in unfold_observations(row)),
-     lambda rows, *given: read_requests(read_observations(rows), *given)),
+     lambda rows, name: read_requests(read_observations(rows), name)),
 )  # fmt: skip
 """How a line of each log is recognised, and who reads it."""

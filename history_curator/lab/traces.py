@@ -56,41 +56,39 @@ def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
-def read_requests(rows: Iterable[Any], counted: set[str], name: str) -> list[LabConversation]:
+def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
     """Return the sessions of plain requests in order of time; without a session it is ``name``.
 
-    Answers whose id is in ``counted`` were charged already; new ids are added to it.
+    Of several reports about one answer the last one counts.
     """
     sessions: dict[str, LabConversation] = {}
     last_sent: dict[str, list[Any]] = {}
+    answers: dict[str, LoggedCall] = {}
     requests = filter(lambda row: isinstance(row, Mapping), rows)
     for row in sorted(requests, key=lambda each: parse_time(each.get("time")) or 0.0):
-        usage = read_usage(row.get("usage"))
+        usage, tools = read_usage(row.get("usage")), row.get("tools")
         sent = [dict(each) for each in row.get("messages") or () if isinstance(each, Mapping)]
         if usage is None and not sent:
             continue
         key = str(row.get("session") or name)
         session = sessions.setdefault(key, LabConversation(key, [], times=[]))
         answer = str(row.get("id") or f"{key} #{len(session.requests)}")
-        if answer in counted:  # of several reports about one answer the last one counts
-            for call in session.requests:
-                call.usage = usage if usage and call.id == answer else call.usage
+        if answer in answers:
+            answers[answer].usage = usage or answers[answer].usage
             continue
-        counted.add(answer)
-        time, tools = parse_time(row.get("time")), row.get("tools")
-        end = parse_time(row.get("end")) or time
+        time, end = parse_time(row.get("time")), parse_time(row.get("end"))
         _add_sent(session, sent, last_sent.get(key, []), time)
         last_sent[key] = sent or last_sent.get(key, [])
         session.is_side = session.is_side or bool(row.get("side"))
         session.tools = tools if isinstance(tools, list) and tools else session.tools
-        if usage is not None:
-            frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
-            is_framed, position = "tools" in row or "system" in row, len(session.messages)
-            call = LoggedCall(answer, str(row.get("model") or ""), usage, time, end, position)
-            call.frame = frame if is_framed else None
-            session.requests.append(call)
+        call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time, end or time)
+        call.position = len(session.messages)
+        if "tools" in row or "system" in row:
+            call.frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
+        answers[answer] = call
+        session.requests += [] if usage is None else [call]
         if pick(row, "response", "role") == "assistant":
-            session.add_message(dict(row["response"]), end)
+            session.add_message(dict(row["response"]), call.end)
     return [each for each in sessions.values() if each.messages or each.requests]
 
 
