@@ -55,8 +55,10 @@ def count_of(count: int, noun: str) -> str:
 
 
 def short_number(number: float) -> str:
-    """Return a number of tokens in thousands, such as ``980.0k``."""
-    return f"{number / 1_000:,.1f}k"
+    """Return a number of tokens in short, such as ``1.25M`` or ``980.00k``."""
+    if number >= 1_000_000:
+        return f"{number / 1_000_000:.2f}M"
+    return f"{number / 1_000:.2f}k" if number >= 1_000 else str(round(number))
 
 
 def percent(share: float | None, digits: int = 0) -> str:

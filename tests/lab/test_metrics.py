@@ -25,10 +25,6 @@ def read(*messages: dict[str, Any]) -> LabConversation:
     return LabConversation("c", list(messages))
 
 
-def dependencies(*messages: dict[str, Any]) -> list[Dependency]:
-    return [each for some in find_dependencies(read(*messages)).values() for each in some]
-
-
 def edit_session(pad: int, old: str = OLD, key: str = "old_string") -> list[dict[str, Any]]:
     """A file is read, other things are looked at, then a line of the file is replaced."""
     messages = [user("fix it"), call("r", name="read", path="quote.py"),
@@ -43,36 +39,29 @@ def run(messages: list[Any], **policies: Any) -> Any:
     return replay([messages], policies, progress=False, executor="serial")
 
 
-class TestIdentifiers:
-    def test_an_argument_value_seen_earlier_is_a_dependency(self) -> None:
-        (found,) = dependencies(user("order #W5490111?"), call("c1", order="#W5490111"))
-        assert (found.kind, found.value, found.sources) == ("identifier", "#W5490111", (0,))
+NEEDED: dict[str, tuple[list[dict[str, Any]], list[Dependency]]] = {
+    "a value that was said": (
+        [user("order #W5490111?"), call("c", order="#W5490111")],
+        [Dependency(1, "identifier", "#W5490111", (0,))]),
+    "a value nobody said": ([user("hello there"), call("c", order="#W5490111")], []),
+    "a short value": ([user("yes 12"), call("c", answer="yes")], []),
+    "a value with quotes": (
+        [user('say "hi" now'), call("c", a='say "hi" now')],
+        [Dependency(1, "identifier", 'say "hi" now', (0,))]),
+    "the same call again": (
+        [user("go"), call("c1", name="f", q=1), result("c1"), call("c2", name="f", q=1), result("c2")],
+        [Dependency(3, "repeat", "f", (2,))]),
+    "a reused id, which is of the nearest call": (
+        [user("go"), call("c", name="f", q=1), result("c"), call("c", name="f", q=2), result("c"),
+         call("c", name="f", q=2)], [Dependency(5, "repeat", "f", (4,))]),
+}  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("text", "value", "count"),
-        [
-            ("hello there", "#W5490111", 0),
-            ("yes 12", "yes", 0),
-            ('say "hi" now', 'say "hi" now', 1),
-        ],
-    )
-    def test_only_values_of_some_length_that_were_said_count(
-        self, text: str, value: str, count: int
-    ) -> None:
-        assert len(dependencies(user(text), call("c1", a=value))) == count
 
-
-class TestRepeats:
-    def test_the_same_call_again_depends_on_the_earlier_result(self) -> None:
-        (found,) = dependencies(
-            user("go"), call("c1", q=1), result("c1"), call("c2", q=1), result("c2")
-        )
-        assert (found.kind, found.sources) == ("repeat", (2,))
-
-    def test_reused_ids_are_paired_with_the_nearest_call(self) -> None:
-        found = dependencies(user("go"), call("c", q=1), result("c"), call("c", q=2), result("c"),
-                             call("c", q=2))  # fmt: skip
-        assert [(each.call, each.sources) for each in found] == [(5, (4,))]
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_a_call_depends_on(name: str) -> None:
+    messages, expected = NEEDED[name]
+    found = find_dependencies(read(*messages)).values()
+    assert [each for some in found for each in some] == expected
 
 
 class TestVisibility:
@@ -100,24 +89,6 @@ class TestVisibility:
         shown = self.record.entries[2].evolve(content=text)
         assert self.is_missing(self.identifier, shown) != identifier
         assert self.is_missing(self.repeat, shown) != repeat
-
-    def test_an_identifier_listed_in_a_note_of_the_policy_is_not_lost(self) -> None:
-        class Notes:
-            max_tokens = None
-
-            def __init__(self, note: str) -> None:
-                self.note = note
-
-            def start(self, conversation: Any, counter: Any) -> Any:
-                note = ConversationEntry(MessageRole.USER, self.note, origin="note")
-                return lambda upto: [note, conversation.entries[upto - 1]]
-
-        messages = [user("go"), call("a", name="find"), result("a", "the order is order-55871"),
-                    call("b", name="wait"), result("b", "ok"),
-                    call("c", name="open", id="order-55871")]  # fmt: skip
-        found = run(messages, listed=Notes("seen: order-55871"), unlisted=Notes("nothing"))
-        assert found["listed"].lost == 0
-        assert found["unlisted"].lost == 1
 
 
 def test_labels_of_real_data_are_found_again() -> None:

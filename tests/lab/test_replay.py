@@ -147,9 +147,6 @@ class TestPolicies:
         found = run([talk], ["curator", "sliding"], max_tokens=900)
         assert found["curator"].failed == found["sliding"].failed == 0
 
-    def test_a_function_that_builds_a_curator_is_a_policy(self) -> None:
-        assert run([session(4)], {"mine": build})["mine"].measured
-
     @pytest.mark.parametrize("name", PEERS)
     def test_each_peer_is_measured(self, name: str) -> None:
         found = run([session(30)], [name], max_tokens=900)[name]
