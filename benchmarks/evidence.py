@@ -1,193 +1,169 @@
-"""How much of what a question or a call needs is in the view.
+"""How often the view of a chat holds everything that a question needs, and what that costs.
 
-*chats*: LoCoMo, BEAM-100K and generated conversations with questions. A question counts when every
-message of its evidence is in the view, word for word; questions without evidence are left out. The
-mean over the conversations stands beside the worst of them. *coding*: the share of values that
-model calls of recorded sessions use and that occurred before, which their view still holds.
+LoCoMo, BEAM-100K and generated chats with questions, each asked at the end of its chat. A question
+counts when every message of its evidence is in the view, word for word; questions without evidence
+are left out. Behind the share stands the cost: tokens a call at full price while the chat grows by
+one message of the user after another, with reads from the prompt cache at a tenth and writes at a
+quarter extra. Settings were chosen on the first half of the chats; the second half is reported.
 
-    python -m benchmarks.evidence [--quick] [--only chats coding] [--sets locomo] [--write]
+    python -m benchmarks.evidence [--half all] [--sets locomo] [--budgets 8000] [--step 4] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.chats import generated_chat
-from benchmarks.data import GENERATED, Message, load, message_text
-from history_curator import BudgetUnsatisfiableError, Curator, RelevanceManager
-from history_curator.managers.search import entry_text
+from benchmarks.data import GENERATED, Message, is_first_half, load
+from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curator, RelevanceManager
+from history_curator.formats import find_format
+from history_curator.quoting import entry_text, read_block
 from history_curator.tokens import get_counter
 
 SETS = {
-    "locomo": (2_000, 4_000, 8_000),
+    "locomo": (2_000, 4_000, 8_000, 16_000),
     "beam100k": (2_000, 4_000, 8_000, 16_000, 32_000),
     "generated": (2_000, 4_000, 8_000),
 }
-CODING_BUDGETS = (8_000, 32_000)
 PAGE = GENERATED / "evidence.md"
 COUNTER = get_counter("o200k_base")
+READ, WRITE = 0.1, 1.25
+COSTED = 2
+"""Chats of a set whose cost is measured: it takes a view for each message of the user."""
 
-View = Callable[[list[Message]], str]
+View = Sequence[ConversationEntry]
+Policy = Callable[[list[Message]], View]
 
 
-def keep_newest(max_tokens: int) -> View:
+def keep_newest(max_tokens: int, *, users_only: bool = False) -> Policy:
     """Return a window of the system messages and as many of the latest others as fit.
 
-    `trim_messages` and `ChatMemoryBuffer` show the same of these conversations.
+    `trim_messages` and `ChatMemoryBuffer` show the same of these chats.
     """
 
-    def view(messages: list[Message]) -> str:
-        system = [message for message in messages if message["role"] == "system"]
-        available = max_tokens - COUNTER.priming
-        available -= sum(COUNTER.count(message_text(message)) + 3 for message in system)
-        shown: list[str] = []
-        for message in reversed([each for each in messages if each["role"] != "system"]):
-            available -= COUNTER.count(message_text(message)) + 3
+    def view(messages: list[Message]) -> View:
+        format = find_format(messages)
+        entries = [entry for at, each in enumerate(messages) for entry in format.read(each, at)]
+        available, shown = max_tokens - COUNTER.priming, list[ConversationEntry]()
+        for entry in reversed(entries):
+            if users_only and not entry.is_real_user:
+                continue
+            available -= COUNTER.count_entry(entry)
             if available < 0:
                 break
-            shown.append(message_text(message))
-        return "\n".join([*map(message_text, system), *reversed(shown)])
+            shown.append(entry)
+        return shown[::-1]
 
     return view
 
 
-def curate(max_tokens: int, *managers: Any) -> View:
-    """Return the text of a curator's view."""
-    curator = Curator(*managers, max_tokens=max_tokens, counter=COUNTER)
+def curate(max_tokens: int, *managers: Any, **options: Any) -> Policy:
+    """Return the views of a curator."""
+    curator = Curator(*managers, max_tokens=max_tokens, counter=COUNTER, **options)
 
-    def view(messages: list[Message]) -> str:
+    def view(messages: list[Message]) -> View:
         try:
-            curation = curator.curate(messages)
+            curation = curator.curate(messages, tail="request")
         except BudgetUnsatisfiableError:
-            return ""
+            return []
         assert curation.tokens <= max_tokens, "the view is over its budget"
-        return "\n".join(map(entry_text, curation.entries))
+        return curation.entries
 
     return view
 
 
-def curate_with_relevance(max_tokens: int) -> View:
-    """Return the text of a view with earlier parts that match the question."""
-    return curate(max_tokens, RelevanceManager())
-
-
-POLICIES: dict[str, Callable[[int], View]] = {
+POLICIES: dict[str, Callable[[int], Policy]] = {
     "newest that fit": keep_newest,
-    "Curator, no managers": curate,
-    "RelevanceManager": curate_with_relevance,
+    "newest user messages only": lambda budget: keep_newest(budget, users_only=True),
+    "`Curator(retrieve=False)`": lambda budget: curate(budget, retrieve=False),
+    "**`Curator`**": curate,
+    "`RelevanceManager`": lambda budget: curate(budget, RelevanceManager(), retrieve=False),
 }
 
 
-def read_chats(name: str, *, step: int = 1) -> list[dict[str, Any]]:
-    """Return the conversations of one set, with every so many of their questions."""
+def read_chats(name: str, *, half: str = "all", step: int = 1) -> list[dict[str, Any]]:
+    """Return the chats of one set, with every so many of their questions."""
     chats = [generated_chat(seed) for seed in range(1, 9)] if name == "generated" else load(name)
+    if half != "all":
+        chats = [each for each in chats if is_first_half(each["id"]) is (half == "first")]
     for chat in chats:
         chat["questions"] = [each for each in chat["questions"] if each["evidence"]][::step]
     return chats
 
 
-def find_evidence(chat: dict[str, Any], view: View, *, reads_question: bool) -> float:
-    """Return the share of a conversation's questions whose whole evidence is in the view."""
-    found, text = 0, ""
-    for number, question in enumerate(chat["questions"]):
-        if reads_question or number == 0:
-            asked = {"role": "user", "content": question["question"]}
-            before = chat["messages"][: question["ask_after"] + 1]
-            text = view([*before, *question.get("before", ()), asked])
+def find_evidence(chat: dict[str, Any], view: Policy) -> float:
+    """Return the share of a chat's questions whose whole evidence is in the view."""
+    found = 0
+    for question in chat["questions"]:
+        asked = {"role": "user", "content": question["question"]}
+        before = chat["messages"][: question["ask_after"] + 1]
+        shown = view([*before, *question.get("before", ()), asked])
+        text = "\n".join(map(read_text, shown))
         found += all(chat["messages"][index]["content"] in text for index in question["evidence"])
     return found / len(chat["questions"])
 
 
-def chat_table(names: Sequence[str], step: int) -> list[str]:
-    """Return the tables of the conversations with questions, printing them as they grow."""
-    lines: list[str] = []
-    for name in names:
-        chats = read_chats(name, step=step if name == "locomo" else 1)
-        count = sum(len(chat["questions"]) for chat in chats)
-        budgets = SETS[name]
-        lines += [
-            f"{name}: {count} questions, all evidence in the view (mean/worst conversation)",
-            "",
-            f"| policy | {' | '.join(f'{budget:,}' for budget in budgets)} |",
-            f"|---{'|---:' * len(budgets)}|",
-        ]
-        print(*lines[-4:], sep="\n", flush=True)
-        for policy, make in POLICIES.items():
-            cells = []
-            for budget in budgets:
-                reads_question = make is curate_with_relevance
-                shares = [
-                    find_evidence(chat, make(budget), reads_question=reads_question)
-                    for chat in chats
-                ]
-                cells.append(f"{sum(shares) / len(shares):.3f}/{min(shares):.3f}")
-            lines.append(f"| {policy} | {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
-        lines.append("")
-    return lines
+def read_text(entry: ConversationEntry) -> str:
+    """Return what an entry says; of a block of ours the quoted lines as they were."""
+    if entry.origin != "recollection":
+        return entry_text(entry)
+    return "\n".join(line.text for line in read_block(entry.content or ""))
 
 
-def coding_table(step: int) -> list[str]:
-    """Return the table of the recorded coding sessions."""
-    sessions = load("coding_sessions")[::step]
+def measure_cost(chat: dict[str, Any], view: Policy) -> float:
+    """Return the tokens a call at full price while a chat grows."""
+    cost, calls, before = 0.0, 0, list[tuple[Any, str | None]]()
+    for end, message in enumerate(chat["messages"], start=1):
+        if message["role"] != "user":
+            continue
+        shown = view(chat["messages"][:end])
+        now = [(entry.role, entry.content) for entry in shown]
+        pairs = enumerate(zip(now, before, strict=False))
+        same = next((at for at, (new, old) in pairs if new != old), min(len(now), len(before)))
+        sizes = [COUNTER.count_entry(entry) for entry in shown]
+        cost += READ * sum(sizes[:same]) + WRITE * sum(sizes[same:])
+        calls, before = calls + 1, now
+    return cost / max(1, calls)
+
+
+def table(name: str, chats: list[dict[str, Any]], budgets: Sequence[int]) -> list[str]:
+    """Return the table of one set, printing it as it grows."""
+    count = sum(len(chat["questions"]) for chat in chats)
     lines = [
-        f"coding_sessions ({len(sessions)}): values needed by a call, still in its view",
+        f"{name}: {len(chats)} chats, {count} questions",
         "",
-        "| budget | Curator, no managers | RelevanceManager |",
-        "|---|---:|---:|",
+        f"| policy | {' | '.join(f'{budget:,}' for budget in budgets)} |",
+        f"|---{'|---:' * len(budgets)}|",
     ]
-    for budget in CODING_BUDGETS:
-        cells = []
-        for make in (curate, curate_with_relevance):
-            found = total = 0
-            for session in sessions:
-                needed: dict[int, list[str]] = defaultdict(list)
-                for dependency in session["dependencies"]:
-                    needed[dependency["at"]].append(dependency["value"])
-                view = make(budget)
-                for at, values in sorted(needed.items()):
-                    text = view(session["messages"][:at])
-                    total += len(values)
-                    found += sum(value in text for value in values)
-            cells.append(f"{found / total:.3f}")
-        lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     print(*lines, sep="\n", flush=True)
-    return lines
-
-
-def write_part(name: str, lines: Sequence[str], page: Path = PAGE) -> None:
-    """Replace one part of the page, and leave the other."""
-    known = page.read_text(encoding="utf-8") if page.exists() else ""
-    parts = dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=\n<!-- |\Z)", known, re.DOTALL))
-    parts[name] = "\n".join(lines).strip()
-    text = "Written by `python -m benchmarks.evidence --write`; `--only` replaces one part.\n"
-    for each in ("chats", "coding"):
-        text += f"\n<!-- {each} -->\n{parts[each].strip()}\n" if each in parts else ""
-    page.write_text(text, encoding="utf-8")
+    for policy, make in POLICIES.items():
+        cells = []
+        for budget in budgets:
+            share = sum(find_evidence(chat, make(budget)) for chat in chats) / len(chats)
+            costs = [measure_cost(chat, make(budget)) for chat in chats[:COSTED]]
+            cells.append(f"{share:.3f} at {sum(costs) / len(costs):,.0f}")
+        lines.append(f"| {policy} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    return [*lines, ""]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables, and write them when asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a part of the questions and sessions")
-    parser.add_argument(
-        "--only", nargs="+", choices=("chats", "coding"), default=("chats", "coding")
-    )
+    parser.add_argument("--half", choices=("first", "second", "all"), default="second")
     parser.add_argument("--sets", nargs="+", choices=tuple(SETS), default=tuple(SETS))
+    parser.add_argument("--budgets", nargs="+", type=int)
+    parser.add_argument("--step", type=int, default=1, help="every so many of the questions")
     parser.add_argument("--write", action="store_true", help="also write docs/generated")
     options = parser.parse_args(arguments)
-    for part in options.only:
-        if part == "chats":
-            lines = chat_table(options.sets, step=4 if options.quick else 1)
-        else:
-            lines = coding_table(step=24 if options.quick else 2)
-        if options.write:
-            write_part(part, lines)
+    lines = ["Written by `python -m benchmarks.evidence --write`.", ""]
+    for name in options.sets:
+        chats = read_chats(name, half=options.half, step=options.step)
+        lines += table(name, chats, options.budgets or SETS[name])
+    if options.write:
+        PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

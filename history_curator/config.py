@@ -63,7 +63,7 @@ class CuratorFields(BaseModel):
     provider: Any = _declare("core")
     compact_to: float | None = _declare(None, "above 0, at most 1, or None", gt=0, le=1)
     recap: bool = _declare(True, "True or False")
-    retrieve: bool | Literal["auto"] | _SHARE = _declare(False, _RETRIEVE)
+    retrieve: bool | Literal["auto"] | _SHARE = _declare("auto", _RETRIEVE)
     cache_bytes: int = _declare(256 * 2**20, _WHOLE(0), **_COUNT)
     reasoning: Literal["strip", "keep"] | None = _declare(None, "'strip', 'keep' or None")
     recall_tool: bool | Annotated[str, AfterValidator(recall_tool_name)] = _declare(False, _TOOL)

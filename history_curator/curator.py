@@ -103,7 +103,7 @@ class Curator:
         provider: str | ProviderProfile = "core",
         compact_to: float | None = None,
         recap: bool = True,
-        retrieve: bool | float | Literal["auto"] = False,
+        retrieve: bool | float | Literal["auto"] = "auto",
         reasoning: Literal["strip", "keep"] | None = None,
         recall_tool: bool | str = False,
         mode: Literal["enforce", "shadow"] = "enforce",

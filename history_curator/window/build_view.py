@@ -188,9 +188,10 @@ class ViewBuilder:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff = state.cutoff
         notes = [] if self.recap is None else self.recap.write(cutoff)
+        following = zip(cutoff.kept_units, (*cutoff.kept_units[1:], cutoff.unit), strict=False)
         front = [
             *[(note.before, 0, self.renderer.render_entries((note.entry,))) for note in notes],
-            *[(at, 1, self._show_kept(at, cutoff)) for at in cutoff.kept_units],
+            *[(at, 1, self._show_kept(at, after, cutoff)) for at, after in following],
         ]
         kept = [piece for *_, piece in sorted(front, key=lambda each: each[:2])]
         shown = [self._show_unit(at, cutoff) for at in range(cutoff.unit, state.end)]
@@ -309,10 +310,12 @@ class ViewBuilder:
             return renderer.bind(renderer.render_without_reasoning(unit), unit)
         return renderer.bind(renderer.render_full(unit), unit)
 
-    def _show_kept(self, position: int, cutoff: Cutoff) -> Rendering:
-        """Return a unit before the cutoff that stays, and after a question that it was answered."""
+    def _show_kept(self, position: int, following: int, cutoff: Cutoff) -> Rendering:
+        """Return a unit before the cutoff that stays, and after a question that it was answered.
+
+        `following` is the unit that is shown next.
+        """
         piece, units = self._show_unit(position, cutoff), self.pairing.units
-        following = min(at for at in (*cutoff.kept_units, cutoff.unit) if at > position)
         is_open = following < len(units) and units[following].kind != "user"
         is_question = units[position].kind == "user" and not units[position].head.pinned
         if not is_question or following == position + 1 or is_open:

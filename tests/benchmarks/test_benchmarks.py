@@ -57,17 +57,7 @@ class TestEvidence:
         chat = generated_chat(1, sessions=4)
         chat["questions"] = chat["questions"][:2]
         view = evidence.keep_newest(1_000_000)
-        assert evidence.find_evidence(chat, view, reads_question=True) == 1.0
-
-    def test_writing_one_part_of_the_page_leaves_the_other(self, tmp_path: Path) -> None:
-        page = tmp_path / "evidence.md"
-        evidence.write_part("chats", ["| old |"], page)
-        evidence.write_part("coding", ["| sessions |"], page)
-        evidence.write_part("chats", ["| new |"], page)
-        text = page.read_text(encoding="utf-8")
-        assert "| new |" in text
-        assert "| sessions |" in text
-        assert "| old |" not in text
+        assert evidence.find_evidence(chat, view) == 1.0
 
 
 class TestWalk:

@@ -296,17 +296,19 @@ def test_odd_types_are_named(message: dict[str, Any]) -> None:
         Curator().curate([message])
 
 
-def test_odd_values_are_read() -> None:
-    messages = [
-        {"role": "user", "content": [{"type": ["text"], "text": "hi"}]},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": 0, "function": {"name": "f", "arguments": {(1, 2): 3}}}],
-        },
-        {"role": "tool", "tool_call_id": "0", "content": "r"},
-    ]
-    assert not check_conversation(Curator().curate(messages).messages)
+@pytest.mark.parametrize(
+    ("odd", "named"),
+    [
+        ({"role": "user", "content": [{"type": ["text"], "text": "hi"}]}, r"\.content\[0\]"),
+        (
+            {"role": "assistant", "tool_calls": [{"function": {"arguments": {(1, 2): 3}}}]},
+            r"\.tool_calls\[0\]",
+        ),
+    ],
+)
+def test_values_that_json_cannot_carry_are_refused_by_name(odd: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConversionError, match=r"messages\[0\]" + named):
+        Curator().curate([odd])
 
 
 def test_a_buffer_used_both_ways_on_one_loop_says_so() -> None:

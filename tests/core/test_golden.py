@@ -218,7 +218,7 @@ def test_a_large_result_is_capped_where_it_arrives() -> None:
 
 def test_an_answer_that_fits_the_target_brings_its_question() -> None:
     messages = talk(f"S {CHAT} U", user=80, assistant=100)[:18]
-    assert view(messages, budget=900) == lines_of(
+    assert view(messages, budget=900, retrieve=False) == lines_of(
         """
         S rules 0
         U user 1
@@ -471,9 +471,37 @@ def test_nothing_before_a_barrier_is_sent() -> None:
     )
 
 
-def test_the_recap_of_a_chat_holds_what_the_user_asked() -> None:
+def test_a_chat_gets_back_what_its_question_is_about_in_a_block_before_it() -> None:
     messages = talk(f"S {CHAT} U", user=10, assistant=80)
+    messages[5]["content"] = "the spare key is with Ada"
+    messages[-1]["content"] = "who has the spare key?"
     assert view(messages, budget=700) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A [Answered; the answer is no longer shown.]
+        recap
+        | [Earlier in this conversation, no longer shown: 13 messages]
+        U user 15
+        A answer 16
+        U user 17
+        A answer 18
+        U user 19
+        A answer 20
+        U [Earlier messages of this conversation that may matter now, quoted]
+        user 4 > user 3
+        assistant 5 > answer 4
+        user 6 > the spare key is with Ada
+        user 8 > user 7
+        [End of earlier messages]
+        U who has the spare key?
+        """
+    )
+
+
+def test_the_recap_of_a_chat_says_how_much_it_was() -> None:
+    messages = talk(f"S {CHAT} U", user=10, assistant=80)
+    assert view(messages, budget=700, retrieve=False) == lines_of(
         """
         S rules 0
         U user 1

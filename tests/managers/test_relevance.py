@@ -176,7 +176,7 @@ class TestRetrieveOption:
     """`Curator(retrieve=…)`: a small block in chats, by default."""
 
     ASKED: ClassVar[list[Message]] = [
-        system("be kind"), user("hello"), assistant("hello"), *chat()[1:],
+        system("be kind"), user("shall we talk?"), assistant("yes"), *chat()[1:],
         user("what is my dog called?"),
     ]  # fmt: skip
 
