@@ -32,6 +32,8 @@ _HINT = re.compile(r"[\d/@]")
 """Every identifier in a text has one of these, and none a space."""
 _NAMES_NUMBER = re.compile(r"id|number|code|zip|phone|pid|port|account|ref", re.IGNORECASE)
 """Keys under which a bare number means something."""
+RESULT = "result"
+"""The key of what a result holds that does not name its tool."""
 Named = tuple[str, str]
 """The key or tool that a value came from, and the value."""
 
@@ -46,6 +48,13 @@ class Mentions(NamedTuple):
 
     used: tuple[Named, ...] = ()
     found: tuple[Named, ...] = ()
+
+    def with_label(self, tool: str) -> Mentions:
+        """Return the same of a result whose message does not name its tool."""
+        if not any(label == RESULT for label, _ in self.found):
+            return self
+        found = [(tool if label == RESULT else label, value) for label, value in self.found]
+        return Mentions(self.used, tuple(found))
 
 
 def find_identifiers(entry: ConversationEntry) -> Mentions:
@@ -103,13 +112,15 @@ def _is_told(label: str, value: str) -> bool:
     """Whether a value means something under its label: no bare number, and no pair of words."""
     if value.isdigit():
         return _NAMES_NUMBER.search(label) is not None
+    if value.count(" ") > 2 and not _HINT.search(value):
+        return False  # prose
     is_path = value.count("/") > 1 or any(each in "._-" or each.isdigit() for each in value)
     return "/" not in value or " " in value or is_path
 
 
 def _find_in_text(entry: ConversationEntry, text: str) -> Iterator[Named]:
     """Yield the values of a text under their keys where it is JSON, else under the speaker."""
-    label = entry.tool_name or ("result" if entry.role is MessageRole.TOOL else entry.role.value)
+    label = entry.tool_name or (RESULT if entry.role is MessageRole.TOOL else entry.role.value)
     if text.lstrip()[:1] in ("{", "["):
         try:
             values = parse_json(entry.content or "")

@@ -32,6 +32,8 @@ HEADING_TOKENS, HANDLE_TOKENS, TITLES_TOKENS = 22, 48, 26
 """Tokens of a note's first and last line, of a handle, and of the titles within."""
 USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.22, 0.2, 1_000
 """Shares of what the user said and of the newest actions, and the most tokens of values."""
+VALUES_PER_KEY = 12
+"""The most values under one key: of many that look alike, the wrong one is soon picked."""
 BUDGETS_BACK, UNITS_BACK, USERS_BACK = 32, 400, 60
 """How many budgets of cheap size it looks back, how many units, and how many user messages."""
 MISSES = 5
@@ -234,6 +236,8 @@ class Recap:
         for label, value in rank_identifiers(mentions):
             if available - spent < 3:
                 break
+            if len(found.get(label, ())) >= VALUES_PER_KEY:
+                continue
             tokens = self._counter.count(f", {value}")
             tokens += 0 if label in found else self._counter.count(f"known > {label}:\n")
             if spent + tokens <= available and value not in text:
@@ -243,10 +247,15 @@ class Recap:
         return found, spent
 
     def _find_mentions(self, unit: Unit) -> Iterable[Mentions]:
-        for facts in [self._record.facts[index] for index in unit.indexes if index >= 0]:
+        """Yield the identifiers of each entry; what a result does not name is named after its call."""
+        tools = [call.name for call in unit.head.tool_calls or ()]
+        for index, tool in zip(unit.indexes, ["", *tools], strict=False):
+            if index < 0:
+                continue
+            facts = self._record.facts[index]
             if facts.names is None:
                 facts.names = find_identifiers(facts.entry)
-            yield facts.names
+            yield facts.names.with_label(tool) if tool else facts.names
 
     def _compose(
         self, gap: Sequence[int], lines: dict[int, str], values: Sequence[str], cutoff: Cutoff

@@ -42,7 +42,7 @@ def describe_view(seed: int, budget: int, turns: int, idle: float | None = None)
     ("constant", "other", "scenario", "expected"),
     [
         ("cutoff.KEPT_QUESTION_SHARE", 0.1, (0, 1_500, 12), (72, 1_438, 16)),
-        ("cutoff.EXTRA_DEPTH", 0.0, (1, 2_500, 30), (188, 1_638, 16)),
+        ("cutoff.EXTRA_DEPTH", 0.0, (1, 2_500, 30), (188, 1_640, 16)),
         ("cutoff.RESTART_BUDGETS", 5, (1, 900, 12), (90, 401, 10)),
         ("cutoff.RECAP_ABOVE_TARGET", 2.0, (0, 1_500, 12), (72, 1_438, 16)),
         ("cutoff.COLD_SHARE", 0.8, (0, 1_500, 12, 7_200.0), (81, 424, 5)),
