@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,13 @@ from history_curator.curation import Call, CallBudgets, CallOptions, Curation
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.events import EventBus, HistoryCurated
-from history_curator.formats import MessageFormat, find_format, group_response_items, ungroup_items
+from history_curator.formats import (
+    MessageFormat,
+    MessageGroup,
+    find_format,
+    group_response_items,
+    ungroup_items,
+)
 from history_curator.managers import apply_managers, build_managers
 from history_curator.managers.base import (
     CurationContext,
@@ -346,6 +353,8 @@ class Curator:
             left_out = map(id, [entry.root for entry in call.curated.entries()])
             reasons = dict.fromkeys(left_out, "before the cutoff: the budget is reached")
             steps.insert(-1, Step("budget", view.fitted, reasons))
+        sizes = (len(each) if isinstance(each, MessageGroup) else 1 for each in call.given)
+        starts = list(accumulate(sizes, initial=0))  # items of Responses are read as groups
         return CurationReport(
             record=call.record.entries(),
             view=view.entries,
@@ -364,7 +373,7 @@ class Curator:
             orphans=call.curated.pairing.unused_results,
             mode=self.mode,
             warnings=call.warnings,
-            places=call.record.places,
+            places=[starts[place] for place in call.record.places],
         )
 
     def _publish(self, curation: Curation, session: Any) -> None:

@@ -151,27 +151,39 @@ class TestExplain:
         assert sum(line.count("word") for line in lines) > 12
         assert any(line.rstrip().endswith("…") for line in lines)
 
+    CALLS: ClassVar = [{"type": "tool_use", "id": f"c{n}", "name": "f", "input": {}} for n in "12"]
+    RESULTS: ClassVar = [
+        {"type": "tool_result", "tool_use_id": f"c{n}", "content": ""} for n in "12"
+    ]
+    CALL: ClassVar = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                      {"type": "function_call_output", "call_id": "c", "output": "rain"}]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            ([user("go"), assistant(CALLS), user(RESULTS), assistant("done"), user("")],
+             [0, 1, 2, 2, 3, 4]),
+            ([user("go"), *CALL, {"type": "reasoning", "id": "r", "summary": []},
+              {"type": "message", **assistant("rain")}, user("")], [0, 1, 2, 3, 5]),
+        ],
+        ids=["a message of two results", "two items of one answer"],
+    )  # fmt: skip
     def test_messages_have_the_numbers_of_the_file(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Any, expected: list[int]
     ) -> None:
         monkeypatch.setenv("COLUMNS", "80")
-        calls = [{"type": "tool_use", "id": f"c{n}", "name": "f", "input": {}} for n in (1, 2)]
-        results = [{"type": "tool_result", "tool_use_id": f"c{n}", "content": "r"} for n in (1, 2)]
-        said = [user("go"), {"role": "assistant", "content": calls},
-                {"role": "user", "content": results}, assistant("done"), user("")]  # fmt: skip
         path = write(tmp_path / "talk.json", said)
         lines = run("explain", path).output.splitlines()
-        assert max(map(len, lines)) <= 80
         numbers = [line.split()[0] for line in lines[2:] if line[:2].strip().isdigit()]
-        assert numbers == ["0", "1", "2", "2", "3", "4"]
-        assert " 4 " in run("check", path).output
+        assert numbers == list(map(str, expected))
+        assert f" {expected[-1]} " in run("check", path).output
         for command in ("explain --html", "session -o"):
             name, option = command.split()
             run(name, path, option, page := tmp_path / "page.html")
             data = embedded(page.read_text(encoding="utf-8"))
             rows = data.get("decisions") or data["entries"]
             shown = [row["message"] for row in rows if row["message"] is not None]
-            assert shown == [0, 1, 2, 2, 3, 4]
+            assert shown == expected
 
 
 class TestCount:
