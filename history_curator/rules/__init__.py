@@ -33,11 +33,8 @@ def check_conversation(
 ) -> list[Violation]:
     """Return every place where a provider would refuse the conversation, in order of position.
 
-    Args:
-        messages: dicts of any provider, entries, LangChain or LlamaIndex messages.
-        provider: whose rules; see `PROVIDERS`.
-        tail: ``request`` before sending, ``history`` when the caller appends the next one.
-        format: how to read the messages; found from them when left out.
+    Messages are dicts of any provider, entries, LangChain or LlamaIndex messages. `tail` is
+    ``request`` before sending, ``history`` when the caller appends the next one.
 
     Examples:
         >>> asked = {"role": "user", "content": "hi"}

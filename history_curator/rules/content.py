@@ -60,8 +60,8 @@ class NothingIsBlank(Rule):
         if _says_nothing(entry):
             if entry.role is ASSISTANT and entry.tool_calls:
                 return ["blank text beside calls"] if parts or text else []
-            is_thought = bool(entry.reasoning)
-            return ["nothing but thinking" if is_thought else f"a blank {entry.role.value} message"]
+            message = f"a blank {entry.role.value} message"
+            return ["nothing but thinking" if entry.reasoning else message]
         if any(part.kind == "text" and is_blank(part.text) for part in parts or ()):
             return ["a blank text block"]
         return ["the content of a result is a list"] if self._needs_string(entry) else []

@@ -78,9 +78,8 @@ class ProviderProfile:
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
-        if self._is_known and is_plain_text(entry):
-            return True
-        return not any(check(entry) for check in self._entry_checks)
+        is_plain = self._is_known and is_plain_text(entry)
+        return is_plain or not any(check(entry) for check in self._entry_checks)
 
     def is_plain(self, entries: Entries, tail: Tail, is_valid: IsValid) -> bool:
         """Return whether a view is in order for reasons that are cheap to see.
@@ -115,11 +114,8 @@ class ProviderProfile:
     ) -> list[ConversationEntry]:
         """Return entries this provider takes; the very list when it takes them as they are.
 
-        Args:
-            entries: the view.
-            tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
-            edited: something was edited or left out already, and reasoning is bound to it.
-            is_valid: `is_entry_valid`, where the caller remembers its answers.
+        `edited` says that something was edited or left out already, and reasoning is bound to it;
+        `is_valid` is `is_entry_valid`, where the caller remembers its answers.
         """
         given = entries if isinstance(entries, list) else list(entries)
         is_valid = is_valid or self.is_entry_valid
@@ -314,9 +310,6 @@ def get_profile(
             ``demote`` them to user text, or let them ``stay``, as Claude takes them from Opus 4.8 on.
         model: the model that is asked. Thinking goes where its message names another model of
             Anthropic; Gemini 3 gets signatures.
-
-    Raises:
-        ConfigurationError: for an unknown name or mode.
     """
     if isinstance(provider, ProviderProfile):
         return provider

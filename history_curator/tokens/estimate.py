@@ -58,13 +58,9 @@ _IMPOSSIBLE = 10**15
 class Usage:
     """The tokens of one request and its answer, as the provider counted them.
 
-    Attributes:
-        input: the whole prompt, cached parts included.
-        cache_read: how much of it was read from the cache.
-        cache_write: how much of it was written to the cache.
-        output: the answer, thinking included.
-        cache_write_1h: how much of `cache_write` was written for an hour.
-        reasoning: how much of the answer was thinking, where the provider says so.
+    `input` is the whole prompt, of which `cache_read` were read from the cache and `cache_write`
+    were written to it, `cache_write_1h` of these for an hour. `output` is the answer with its
+    thinking, which was `reasoning` tokens where the provider says so.
     """
 
     input: int

@@ -57,10 +57,7 @@ class HeuristicCounter(MessageCounter):
 
     Measured against o200k_base: conversations in English, with code and JSON, are 2 to 9 % over;
     encoded data and words of random Latin letters are at most 5 % under; prose in other scripts is
-    up to twice as much as it is.
-
-    Args:
-        factor: multiplies every count.
+    up to twice as much as it is. The factor multiplies every count.
 
     Examples:
         >>> HeuristicCounter().count("hello world")

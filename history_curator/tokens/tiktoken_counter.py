@@ -38,11 +38,8 @@ class TiktokenCounter(MessageCounter):
 
     Takes the name of an encoding or of a model. The encoding is loaded at the first count. Where
     it cannot be had, counts are estimates: `exact` is False, `name` ends in ``estimated``, and one
-    warning says so. Special tokens are counted as plain text.
-
-    Args:
-        encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
-        factor: multiplies every count; by default the one of the model's family.
+    warning says so. Special tokens are counted as plain text. The factor multiplies every count;
+    by default it is that of the model's family.
 
     Examples:
         >>> counter = TiktokenCounter("o200k_base")
@@ -96,10 +93,9 @@ class TiktokenCounter(MessageCounter):
 
 def load_encoding(name: str) -> Encode | None:
     """Return a function from text to tokens, or None (and warn, once) when it cannot be had."""
-    if name not in _loaded:
-        with _lock:
-            if name not in _loaded:
-                _loaded[name] = _load(name)
+    with _lock:
+        if name not in _loaded:
+            _loaded[name] = _load(name)
     return _loaded[name]
 
 

@@ -49,12 +49,15 @@ def test_f4_no_tool_calls_key_when_empty(provider):
 
 
 @pytest.mark.parametrize("provider", STRICT_OBJECTS)
-@pytest.mark.parametrize("arguments", ['{"city": "Par', "[]"], ids=["f5", "f6"])
+@pytest.mark.parametrize(
+    "arguments", ['{"city": "Par', "[]", "null", '"x"', "{'a': 1}", "[" * 5000]
+)
 def test_f5_f6_arguments_that_are_no_object(provider, arguments):
     asked = call("c1")
     asked["tool_calls"][0]["function"]["arguments"] = arguments
-    out = repaired([user(), asked], provider, "P9")
+    out = repaired([user(), asked, result("c1", "real")], provider, "P9")
     assert out[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert out[2]["content"] == "real"
 
 
 def test_f5_invalid_tool_calls_of_langchain():
@@ -82,7 +85,7 @@ def test_f7_a_call_in_content_and_in_tool_calls_is_one_call(provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("content", ["", None, []], ids=["empty", "none", "list"])
+@pytest.mark.parametrize("content", ["", None, [], " \n", [{"type": "text", "text": ""}]])
 def test_f8_tool_content_is_never_empty(provider, content):
     out = repaired([user(), call("c1"), result("c1", content)], provider, "P10")
     assert out[2]["content"] == "(empty)"

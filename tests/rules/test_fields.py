@@ -6,7 +6,7 @@ import pytest
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
-from history_curator.rules.tools import ArgumentsAreObjects, ToolNamesAreAccepted
+from history_curator.rules.tools import ToolNamesAreAccepted
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, system, user
 
@@ -46,36 +46,9 @@ class TestNames:
         assert ToolNamesAreAccepted(authors=True).repair(given)[0].name == "Ada_Lovelace"
 
 
-def malformed(arguments):
-    message = call("c1")
-    message["tool_calls"][0]["function"]["arguments"] = arguments
-    return message
-
-
-class TestArguments:
-    @pytest.mark.parametrize("arguments", ['{"a": ', "[]", "null", '"x"', "{'a': 1}", "[" * 5000])
-    def test_malformed_arguments_become_an_empty_object(self, arguments):
-        rule = ArgumentsAreObjects()
-        given = entries([user(), malformed(arguments), result("c1", "real")])
-        assert [each.index for each in rule.find(given)] == [1]
-        repaired = rule.repair(given)
-        assert repaired[1].tool_calls[0].arguments == "{}"
-        assert repaired[2] is given[2]
-
-    def test_arguments_that_are_objects_are_left_alone(self):
-        given = entries([call("c1", at="here")])
-        assert ArgumentsAreObjects().repair(given)[0] is given[0]
-
-
 class TestBlanks:
     def test_an_entry_without_words_goes(self):
         assert show(NothingIsBlank().repair(parse_entries("S~ U~ A~ U A"))) == "U A"
-
-    @pytest.mark.parametrize("content", ["", None, " \n", [], [{"type": "text", "text": ""}]])
-    def test_an_empty_result_says_so_and_keeps_its_status(self, content):
-        given = entries([result("c1", content, status="error")])
-        (repaired,) = NothingIsBlank().repair(given)
-        assert (repaired.content, repaired.status) == ("(empty)", "error")
 
     def test_blank_text_beside_calls_goes_but_an_empty_string_is_how_frameworks_write_none(self):
         (repaired,) = NothingIsBlank().repair(parse_entries("A~(c1)"))
