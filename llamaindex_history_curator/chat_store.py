@@ -58,14 +58,18 @@ def open_chat_store(chat_store: Any, database: dict[str, Any]) -> ChatStore:
 
 def can_edit(store: ChatStore) -> bool:
     """Whether a store edits or replaces a conversation in one step: others delete it first."""
-    name = getattr(type(store).set_messages, "__qualname__", "")
-    in_one_step = ("SimpleChatStore.set_messages", "PostgresChatStore.set_messages")
-    return isinstance(store, SQLAlchemyChatStore) or name in in_one_step
+    name = getattr(type(store).set_messages, "__qualname__", "").split(".")[0]
+    return isinstance(store, SQLAlchemyChatStore) or name in (
+        "SimpleChatStore",
+        "PostgresChatStore",
+    )
 
 
 def hand_out(message: ChatMessage) -> ChatMessage:
     """Return a copy of a stored message, as it was before it was stored."""
-    return copy.deepcopy(_without_id(message))
+    found = copy.deepcopy(message)
+    found.additional_kwargs.pop(_ID, None)
+    return found
 
 
 def _with_id(message: ChatMessage) -> ChatMessage:
@@ -73,27 +77,15 @@ def _with_id(message: ChatMessage) -> ChatMessage:
     return message.model_copy(update={"additional_kwargs": keywords})
 
 
-def _without_id(message: ChatMessage) -> ChatMessage:
-    if _ID not in message.additional_kwargs:
-        return message
-    rest = {key: value for key, value in message.additional_kwargs.items() if key != _ID}
-    return message.model_copy(update={"additional_kwargs": rest})
-
-
-def _read_id(message: ChatMessage) -> str | None:
-    found = message.additional_kwargs.get(_ID)
-    return found if isinstance(found, str) else None
+def _read_id(message: ChatMessage) -> Hashable:
+    return message.additional_kwargs.get(_ID)
 
 
 # The record of a memory.
 
 
 class RecordMemory(BaseChatStoreMemory):
-    """The writing half of a memory: put, set, reset, and everything back.
-
-    Stores copies and returns copies. In a database a message is stored with an id, given when it
-    is put; messages that are returned have none.
-    """
+    """The writing half of a memory: put, set, reset, and everything back, as copies."""
 
     chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
     chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
@@ -107,12 +99,11 @@ class RecordMemory(BaseChatStoreMemory):
     """The keys of the messages of the last view, where it was shorter than the record."""
 
     def _open_record(self, *, is_shadow: bool) -> None:
-        store, retention = self.chat_store, None if is_shadow else self.retention
-        edits_store = self.rewrite or can_edit(store)
-        self._retention = Retention(FORMAT, retention, store=store, edits_store=edits_store)
-        self._conversation = open_conversation(
-            store, self.chat_store_key, self.retention, ids=not is_shadow
-        )
+        store, key, rules = self.chat_store, self.chat_store_key, self.retention
+        edits = self.rewrite or can_edit(store)
+        applied = None if is_shadow else rules
+        self._retention = Retention(FORMAT, applied, store=store, edits_store=edits)
+        self._conversation = open_conversation(store, key, rules, ids=not is_shadow)
 
     @property
     def session_id(self) -> str:
@@ -141,8 +132,7 @@ class RecordMemory(BaseChatStoreMemory):
     def _read_all(self, status: MessageStatus | None) -> Steps[list[ChatMessage]]:
         if status is None or not isinstance(self.chat_store, AsyncDBChatStore):
             return (yield from self._conversation.read())
-        found = yield store_call(self.chat_store, "get_messages", self.chat_store_key, status)
-        return list(found)
+        return list((yield self._call_store("get_messages", status)))
 
     def put(self, message: ChatMessage) -> None:
         """Add one message to the record."""
@@ -175,12 +165,9 @@ class RecordMemory(BaseChatStoreMemory):
         taken, view = _take_in(messages), self._shortened
         is_view = view is not None and list(map(FORMAT.key_of, taken[: len(view)])) == view
         if view is not None and is_view:
-            warnings.warn(
-                f"the messages begin with a view of {self}: the record is kept, and only what "
-                "follows is added. Fix: leave chat_history out, or call reset() first.",
-                UserWarning,
-                stacklevel=2,
-            )
+            problem = f"the messages begin with a view of {self}: only what follows it is added. "
+            fix = "Fix: leave chat_history out, or call reset() first."
+            warnings.warn(problem + fix, UserWarning, stacklevel=2)
             taken = taken[len(view) :]
         yield from self._conversation.add(taken, replace=not is_view)
 
@@ -197,7 +184,11 @@ class RecordMemory(BaseChatStoreMemory):
         if status is None or not isinstance(self.chat_store, AsyncDBChatStore):
             yield from self._conversation.add([], replace=True)
         else:
-            yield store_call(self.chat_store, "delete_messages", self.chat_store_key, status)
+            yield self._call_store("delete_messages", status)
+
+    def _call_store(self, name: str, status: MessageStatus) -> Call:
+        method = getattr(_with_own_engine(self.chat_store), name)
+        return Call(_run, _arun, (partial(method, self.chat_store_key, status=status),))
 
     def _own_question(self) -> str | None:
         """Return the question that this task put last."""
@@ -236,22 +227,12 @@ def _sync_store_calls(store: BaseChatStore, key: str) -> dict[str, Any]:
         for message in messages:
             store.add_message(key, message)
 
-    async def aappend(messages: Sequence[ChatMessage]) -> None:
-        for message in messages:
-            await store.async_add_message(key, message)
-
-    async def aload() -> Sequence[ChatMessage]:
-        return await store.aget_messages(key) or ()
-
+    # Awaited, they run in a thread: so do most stores of this kind, and no connection needs a loop.
     return {
         "load": lambda: store.get_messages(key) or (),
         "append": append,
         "replace": lambda messages: store.set_messages(key, list(messages)),
         "clear": lambda: store.delete_messages(key),
-        "aload": aload,
-        "aappend": aappend,
-        "areplace": lambda messages: store.aset_messages(key, list(messages)),
-        "aclear": lambda: store.adelete_messages(key),
     }
 
 
@@ -269,12 +250,6 @@ def _async_store_calls(
         calls["edit"] = partial(_prune_rows, store, key, retention)
     sync = {name: partial(_run, call) for name, call in calls.items()}
     return sync | {f"a{name}": partial(_arun, call) for name, call in calls.items()}
-
-
-def store_call(store: AsyncDBChatStore, name: str, key: str, status: Any) -> Call:
-    """Return a call of an async store about the messages of one status."""
-    method = getattr(_with_own_engine(store), name)
-    return Call(_run, _arun, (partial(method, key, status=status),))
 
 
 async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> bool:
@@ -317,10 +292,9 @@ def _with_own_engine(store: AsyncDBChatStore) -> AsyncDBChatStore:
     An engine of the caller's keeps its connections, which belong to another loop: ours has the
     same address. SQLite may be in memory, and its connections can be shared.
     """
-    if not isinstance(store, SQLAlchemyChatStore):
-        return store
-    engine = store._async_engine
-    if engine in _own_engines or (engine is not None and engine.dialect.name == "sqlite"):
+    engine = getattr(store, "_async_engine", None)
+    is_shared = engine is not None and (engine in _own_engines or engine.dialect.name == "sqlite")
+    if is_shared or not isinstance(store, SQLAlchemyChatStore):
         return store
     if engine is not None:
         store = store.model_copy()
@@ -344,8 +318,7 @@ def close_engine(engine: Any) -> Future[None] | None:
 def is_in_memory(store: Any) -> bool:
     """Whether a store lives in the memory of this process, and nowhere else."""
     if isinstance(store, SQLAlchemyChatStore):
-        url = _url_of(store)
-        return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+        return _url_of(store).database in (None, "", ":memory:")
     return isinstance(store, SimpleChatStore)
 
 
@@ -355,10 +328,7 @@ def _url_of(store: SQLAlchemyChatStore) -> URL:
 
 
 def address_of(store: Any) -> dict[str, Any] | None:
-    """Return the address of a SQL store, or None where only its owner can open it again.
-
-    A password is never written down.
-    """
+    """Return the address of a SQL store, None where only its owner can open it: with a password."""
     if type(store) is not SQLAlchemyChatStore or is_in_memory(store) or _url_of(store).password:
         return None
     url = _url_of(store)

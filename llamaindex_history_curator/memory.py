@@ -30,7 +30,12 @@ from llamaindex_history_curator.chat_store import (
     is_in_memory,
     open_chat_store,
 )
-from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
+from llamaindex_history_curator.messages import (
+    FORMAT,
+    message_from_dict,
+    message_to_dict,
+    read_calls,
+)
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
     FIXES,
@@ -52,12 +57,11 @@ class CuratedMemory(RecordMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
-    whole tool exchanges; where even the latest turn is too large it returns that turn rather than
-    raise. `get_all` returns everything ever put. Both return copies and `put` stores one, because
-    LlamaIndex edits messages in place: no edit of a message that was put or returned reaches the
-    record or another view. Safe to share between threads and tasks. While the store is down the
-    conversation goes on from memory, and the store catches up when it is back. The settings cannot
-    be changed afterwards: a memory costs little, so make another one over the same store.
+    whole tool exchanges, or the latest turn where that alone is too large. `get_all` returns
+    everything ever put. Both return copies and `put` stores one, because LlamaIndex edits messages
+    in place. Safe to share between threads and tasks. While the store is down the conversation goes
+    on from memory, and the store catches up when it is back. Settings cannot be changed: make
+    another memory over the same store.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage
@@ -81,10 +85,7 @@ class CuratedMemory(RecordMemory):
         limit = data.pop("token_limit", None if given else DEFAULT_TOKEN_LIMIT)
         curator = make_curator(curator=given, token_limit=limit)
         if curator.max_tokens is None:
-            raise ConfigurationError(
-                "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
-                "token_limit instead of a curator."
-            )
+            raise ConfigurationError("curator: it has no budget. Fix: give the Curator max_tokens.")
         data["chat_store"] = open_chat_store(data.get("chat_store"), {})
         super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
         self._write = AdapterWriter(curator.profile.name)
@@ -114,14 +115,12 @@ class CuratedMemory(RecordMemory):
         curator: Curator | None = None,
         **options: Any,
     ) -> CuratedMemory:
-        """Create a memory.
+        """Create a memory from the arguments of `ChatMemoryBuffer` and, by name, of `Memory`.
 
-        Takes the arguments of `ChatMemoryBuffer`, in its order, and those of `Memory`, by name,
-        without its memory blocks: ``async_database_uri`` or ``async_engine``, ``table_name`` and
-        ``db_schema`` open a SQL store, where a conversation without a session id gets one of its
-        own. Further options are ``managers`` and those of `Curator`: ``recall_tool``,
-        ``compact_to``, ``bus``… Limit, counter and provider follow `llm` where they are not
-        given; `curator` stands for all of them. `chat_history` replaces the stored messages.
+        ``async_database_uri`` or ``async_engine``, ``table_name`` and ``db_schema`` open a SQL
+        store, where a conversation without a session id gets one of its own. Further options are
+        ``managers`` and those of `Curator`. Limit, counter and provider follow `llm` where they are
+        not given; `curator` stands for all of them. `chat_history` replaces the stored messages.
 
         `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
         also to a store that has to clear a conversation before it writes it anew.
@@ -132,8 +131,7 @@ class CuratedMemory(RecordMemory):
         database = {name: options.pop(name, None) for name in _DATABASE}
         if isinstance(chat_history, str):
             raise ConfigurationError(
-                f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
-                "conversation; chat_history takes a list of messages."
+                "chat_history is a text. Fix: session_id= names a conversation."
             )
         if tokenizer_fn is not None:
             options.setdefault("counter", TokenizerCounter(tokenizer_fn))
@@ -191,13 +189,13 @@ class CuratedMemory(RecordMemory):
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
         question = _text_of(asked)
+        if not messages:
+            return []
         messages = _put_last(messages, question)
-        if messages and messages[-1].role.value == "user" and messages[-1].content == question:
+        if messages[-1].role.value == "user" and messages[-1].content == question:
             question = None
         if question:
             reserve += curator.counter.count(question) + 4
-        if not messages:
-            return []
         options = {"reserve": reserve, "tail": "history", "query": question, "format": FORMAT}
         options["key"] = self.chat_store_key
         curate, is_degraded = (curator.curate, curator.acurate), False
@@ -219,23 +217,18 @@ class CuratedMemory(RecordMemory):
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""
         curator, store = self.curator, self.chat_store
-        plain = (str, int, float)
         options = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
         options |= {"provider": curator.profile.name, "counter": self._counter}
         options |= {name: getattr(self, name) for name in ("token_limit", "chat_store_key")}
-        options = {name: value for name, value in options.items() if isinstance(value, plain)}
+        options = {name: one for name, one in options.items() if isinstance(one, (str, int, float))}
         if self.retention is not None:
             options["retention"] = self.retention.model_dump()
-        own = [manager for manager in curator.managers if not isinstance(manager, RelevanceManager)]
-        lost = [
-            *(type(manager).__name__ for manager in own),
-            *([] if self._counter else ["counter"]),
-        ]
+        lost = [one for one in curator.managers if not isinstance(one, RelevanceManager)]
         return {
             "class_name": self.class_name(),
             "id": self._id,
             "options": options,
-            "lost": lost,
+            "lost": [*(type(one).__name__ for one in lost), *["counter"][bool(self._counter) :]],
             "chat_store": getattr(store, "kind", store.class_name()),
             "address": address_of(store),
             "messages": [*map(message_to_dict, self.get_all())] if is_in_memory(store) else None,
@@ -249,24 +242,18 @@ class CuratedMemory(RecordMemory):
         store whose address has no password is opened again; any other one says so when it is used.
         """
         if data.get("class_name") != cls.class_name():
-            raise ConfigurationError(
-                f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}. "
-                "Fix: pass what to_dict or to_string returned."
-            )
+            problem = f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}."
+            raise ConfigurationError(f"{problem} Fix: pass what to_dict or to_string returned.")
         live = _live.get(data["id"])
         if live is not None and not kwargs:
             return live
         options, messages = dict(data["options"]), data["messages"]
         if "curator" in kwargs:
-            names = {"chat_store_key", "retention"} & options.keys()
-            options = {name: options[name] for name in names}
+            options = {name: options.get(name) for name in ("chat_store_key", "retention")}
         elif data["lost"] and not kwargs.keys() & {"managers", "counter"}:
-            warnings.warn(
-                f"cannot be restored from JSON: {', '.join(data['lost'])}. Fix: call from_dict with "
-                "managers=, counter= or curator=.",
-                UserWarning,
-                stacklevel=3,
-            )
+            problem = f"cannot be restored from JSON: {', '.join(data['lost'])}."
+            fix = "Fix: call from_dict with managers=, counter= or curator=."
+            warnings.warn(f"{problem} {fix}", UserWarning, stacklevel=3)
         if "chat_store" in kwargs:
             messages = None
         elif data["address"]:
@@ -301,8 +288,8 @@ class CuratedMemory(RecordMemory):
         return (type(self).from_dict, (self.to_dict(),))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
-        given = {} if is_in_memory(self.chat_store) else {"chat_store": self.chat_store}
-        return type(self).from_dict(self.to_dict(), curator=self.curator, **given)
+        store = {} if is_in_memory(self.chat_store) else {"chat_store": self.chat_store}
+        return type(self).from_dict(self.to_dict(), curator=self.curator, **store)
 
     def __repr__(self) -> str:
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
@@ -317,15 +304,22 @@ def _text_of(asked: Any) -> str | None:
 
 
 def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMessage]:
-    """Put the question of a run behind those that other runs have asked since.
+    """Put the question of a run that goes on behind everything that other runs have said since.
 
-    A model answers the question that it sees last.
+    A model answers the question that it sees last. While there are more questions than answers,
+    some run goes on.
     """
-    users = [place for place, message in enumerate(messages) if message.role.value == "user"]
-    for place in reversed(users[:-1]):
-        if question and messages[place].content == question and place + 1 in users:
-            return [*messages[:place], *messages[place + 1 :], messages[place]]
-    return messages
+    waiting, found = 0, None
+    for place, message in enumerate(messages):
+        if message.role.value == "user":
+            waiting += 1
+            found = place if message.content == question else found
+        elif message.role.value == "assistant" and not read_calls(message):
+            waiting = max(0, waiting - 1)
+            found = found if waiting else None
+    if found is None:
+        return messages
+    return [*messages[:found], *messages[found + 1 :], messages[found]]
 
 
 class MemoryBranches(Branches[CuratedMemory]):

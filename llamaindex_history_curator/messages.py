@@ -31,14 +31,8 @@ from history_curator.entries import (
     encode_value,
 )
 from history_curator.errors import ConversionError
-from history_curator.formats import (
-    arguments_text,
-    freeze,
-    image_size,
-    join_text,
-    parse_object,
-)
-from history_curator.formats.blocks import Slots, restore_order
+from history_curator.formats import arguments_text, freeze, image_size, parse_object
+from history_curator.formats.blocks import Slots, entry_fields, restore_order
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
@@ -48,7 +42,6 @@ _ID_KEYS = ("call_id", "tool_id", "toolUseId", "id")
 _ARGUMENT_KEYS = ("arguments", "args", "input", "tool_kwargs")
 _PART_KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _IMAGE_HEADER_BYTES = 1 << 16
-_TEXTS = frozenset((str,))
 _BLOCKS: dict[str, type[Any]] = {
     kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
 }
@@ -57,11 +50,10 @@ _BLOCKS: dict[str, type[Any]] = {
 class LlamaIndexFormat:
     """Reads `ChatMessage` objects into entries and writes entries back.
 
-    Reading never changes a message. An untouched entry is written as the message it was read from;
-    an edited one as a copy in which every block, field and keyword that was not edited survives.
-    A call encoded both as a block and in ``additional_kwargs`` is one call, and is written as a block
-    alone where calls are edited. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view
-    holds it.
+    An untouched entry is written as the message it was read from; an edited one as a copy in which
+    every block, field and keyword that was not edited survives. A call encoded both as a block and
+    in ``additional_kwargs`` is one call. A message with ``additional_kwargs={"pinned": True}`` is in
+    every view.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage
@@ -85,26 +77,25 @@ class LlamaIndexFormat:
                 index=index,
                 fix='pass llama_index.core.llms.ChatMessage(role="user", content=…).',
             )
-        role = ROLES[message.role]
-        calls = read_calls(message) if role is MessageRole.ASSISTANT else ()
-        slots = _read_slots(message, calls)
-        found = tuple(each for kind, each in slots if kind == "part")
-        is_one_text = len(found) == 1 and isinstance(found[0].raw, TextBlock)
-        parts = None if is_one_text or not found else found
-        text = found[0].text if is_one_text else join_text(found)
-        keywords, is_tool = message.additional_kwargs, role is MessageRole.TOOL
+        role, keywords = ROLES[message.role], message.additional_kwargs
+        is_tool = role is MessageRole.TOOL
+        slots = _read_slots(message, role)
+        fields = entry_fields(slots)
+        parts = fields["parts"]
+        if len(parts) == 1 and isinstance(parts[0].raw, TextBlock):
+            fields |= {"content": parts[0].text, "parts": ()}
+        fields["parts"] = fields["parts"] or None
+        if role is MessageRole.ASSISTANT:
+            fields["tool_calls"] = fields["tool_calls"] or _read_wires(message) or None
         entry = ConversationEntry(
             role,
-            text,
             sequence=index,
             source=message,
-            tool_calls=calls or None,
             tool_call_id=_read_result_id(message) if is_tool else None,
             tool_name=keywords.get("name") if is_tool else None,
             name=None if is_tool else keywords.get("name"),
-            parts=parts,
-            reasoning=tuple(each for kind, each in slots if kind == "reasoning") or None,
             pinned=bool(keywords.get("pinned")),
+            **fields,
         )
         return (entry,)
 
@@ -119,17 +110,9 @@ class LlamaIndexFormat:
 
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
-        fields = message.__dict__
-        key: list[Hashable] = [fields["role"], _freeze(fields["additional_kwargs"])]
-        for block in fields["blocks"]:
-            kind, inside = block.__class__, block.__dict__
-            if kind is TextBlock:
-                key.append(inside["text"])
-            elif kind is ToolCallBlock:
-                arguments = _freeze(inside["tool_kwargs"])
-                key += (kind, inside["tool_call_id"], inside["tool_name"], arguments)
-            else:
-                key += (kind, freeze(inside))
+        key: list[Hashable] = [message.role, freeze(message.additional_kwargs)]
+        for block in message.blocks:
+            key += [block.text] if type(block) is TextBlock else [type(block), freeze(vars(block))]
         return tuple(key)
 
     def snapshot(self, message: Any) -> Any:
@@ -140,24 +123,20 @@ class LlamaIndexFormat:
 FORMAT = LlamaIndexFormat()
 
 
-def _freeze(given: Any) -> Hashable:
-    if given.__class__ is dict and _TEXTS.issuperset(map(type, given.values())):
-        return tuple(given.items())
-    return freeze(given)
-
-
 # Reading.
 
 
-def _read_slots(message: ChatMessage, calls: Sequence[ToolCall]) -> Slots:
-    """Return what stands in each block of a message; its calls were read before."""
+def _read_slots(message: ChatMessage, role: MessageRole | None) -> Slots:
+    """Return what stands in each block of a message."""
     slots: Slots = []
-    calls_left = list(calls)
-    for block in message.blocks:
+    # Gemini keeps one thought signature per block, by position.
+    signatures = dict(enumerate(message.additional_kwargs.get("thought_signatures") or ()))
+    for place, block in enumerate(message.blocks):
         if isinstance(block, ThinkingBlock):
             slots.append(("reasoning", _read_reasoning(block)))
-        elif isinstance(block, ToolCallBlock) and calls_left:
-            slots.append(("call", calls_left.pop(0)))
+        elif isinstance(block, ToolCallBlock) and role is MessageRole.ASSISTANT:
+            given = (block.tool_call_id, block.tool_name, block.tool_kwargs)
+            slots.append(("call", _read_call(*given, block, signatures.get(place))))
         else:
             slots.append(("part", _read_part(block)))
     return slots
@@ -178,7 +157,8 @@ def _read_part(block: Any) -> ContentPart:
     if isinstance(block, (CachePoint, CitationBlock)):
         return ContentPart("other", None, block, tokens=0)
     if isinstance(block, ImageBlock):
-        return ContentPart("image", None, block, *_read_image_size(block))
+        image = (block.image or b"")[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore")
+        return ContentPart("image", None, block, *image_size({"data": str(block.url or image)}))
     kind: Any = _PART_KINDS.get(getattr(block, "block_type", ""), "other")
     return ContentPart(kind, None, block)
 
@@ -189,11 +169,6 @@ def citable_text(block: CitableBlock) -> str:
     return "\n".join(part for part in (block.title, block.source, *texts) if part)
 
 
-def _read_image_size(block: ImageBlock) -> tuple[int | None, int | None]:
-    image = block.image[:_IMAGE_HEADER_BYTES] if isinstance(block.image, bytes) else b""
-    return image_size({"data": str(block.url or image.decode("ascii", "ignore"))})
-
-
 def _read_result_id(message: ChatMessage) -> str | None:
     keywords = message.additional_kwargs
     keys = (*RESULT_ID_KEYS, "name") if message.role is LlamaRole.FUNCTION else RESULT_ID_KEYS
@@ -202,16 +177,12 @@ def _read_result_id(message: ChatMessage) -> str | None:
 
 def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     """Return the calls of a message: its blocks, or what ``additional_kwargs`` hold without them."""
-    keywords, blocks = message.additional_kwargs, message.blocks
-    # Gemini keeps one thought signature per block, by position.
-    signatures = [*keywords.get("thought_signatures", ()), *[None] * len(blocks)]
-    calls = [
-        _read_call(block.tool_call_id, block.tool_name, block.tool_kwargs, block, signature)
-        for block, signature in zip(blocks, signatures, strict=False)
-        if isinstance(block, ToolCallBlock)
-    ]
-    if calls or not keywords:
-        return tuple(calls)
+    calls = [item for kind, item in _read_slots(message, MessageRole.ASSISTANT) if kind == "call"]
+    return tuple(calls) or _read_wires(message)
+
+
+def _read_wires(message: ChatMessage) -> tuple[ToolCall, ...]:
+    keywords = message.additional_kwargs
     wires = keywords.get("tool_calls") or [keywords.get("function_call")]
     return tuple(map(_read_wire, filter(None, wires)))
 
@@ -243,11 +214,11 @@ def _write_edited(entry: ConversationEntry) -> ChatMessage:
     if not isinstance(source, ChatMessage):
         source = ChatMessage(role=LlamaRole(entry.role.value), blocks=[])
     keywords = copy.deepcopy(source.additional_kwargs)
-    before = read_calls(source) if ROLES.get(source.role) is MessageRole.ASSISTANT else ()
-    calls, recorded = entry.tool_calls or (), _read_slots(source, before)
-    if calls == before:
+    role, calls = ROLES[source.role], entry.tool_calls or ()
+    recorded = _read_slots(source, role)
+    if role is MessageRole.ASSISTANT and calls == read_calls(source):
         calls = tuple(call for call in calls if _block_of(call))
-    else:  # as blocks alone, which every adapter sends
+    elif calls or role is MessageRole.ASSISTANT:  # as blocks alone, which every adapter sends
         keywords = {key: value for key, value in keywords.items() if key not in CALL_KEYS}
     reasoning = [one for one in entry.reasoning or () if one.raw is not None]
     placed = restore_order(entry, recorded, calls, reasoning)
@@ -260,8 +231,9 @@ def _write_edited(entry: ConversationEntry) -> ChatMessage:
         by_place: dict[int | None, Any] = dict(enumerate(signatures))
         keywords["thought_signatures"] = [by_place.get(place) for _, _, place in placed]
     _write_names(entry, source, keywords)
-    role = source.role if ROLES.get(source.role) is entry.role else LlamaRole(entry.role.value)
-    update = {"role": role, "blocks": blocks, "additional_kwargs": keywords}
+    update: dict[str, Any] = {"blocks": blocks, "additional_kwargs": keywords}
+    if role is not entry.role:
+        update["role"] = LlamaRole(entry.role.value)
     return source.model_copy(update=update)
 
 
@@ -270,23 +242,20 @@ def _write_slot(kind: str, item: Any, before: Any) -> Any:
     if kind == "call":
         return write_call(item)
     block = item.raw if item.raw is not None else getattr(before, "raw", None)
-    is_same = isinstance(block, CitableBlock) and item.text == citable_text(block)
-    if kind == "reasoning" or item.kind != "text" or is_same:
-        return copy.deepcopy(block)
     if isinstance(block, TextBlock):
         return block.model_copy(update={"text": item.text or ""})
-    return TextBlock(text=item.text or "")
+    is_text = kind == "part" and item.kind == "text"
+    if is_text and not (isinstance(block, CitableBlock) and item.text == citable_text(block)):
+        return TextBlock(text=item.text or "")
+    return copy.deepcopy(block)
 
 
 def write_call(call: ToolCall) -> ToolCallBlock:
     """Return a call as a block: a copy of the one it was read from, if there was one."""
-    block = _block_of(call)
-    arguments: Any = parse_object(call.arguments)
-    if block is not None and arguments_text(block.tool_kwargs) == call.arguments:
-        arguments = copy.deepcopy(block.tool_kwargs)
-    elif arguments is None or (block is not None and isinstance(block.tool_kwargs, str)):
-        arguments = call.arguments
-    fields: dict[str, Any] = {"tool_name": call.name, "tool_kwargs": arguments}
+    block, arguments = _block_of(call), parse_object(call.arguments)
+    is_text = arguments is None or (block is not None and isinstance(block.tool_kwargs, str))
+    fields: dict[str, Any] = {"tool_kwargs": call.arguments if is_text else arguments}
+    fields["tool_name"] = call.name
     if block is None:
         return ToolCallBlock(tool_call_id=call.id, **fields)
     if call.id not in (block.tool_call_id, block.tool_name):
@@ -334,8 +303,8 @@ def _encode(value: Any) -> Any:
         return {str(key): _encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_encode(item) for item in value]
-    is_plain = value is None or isinstance(value, (str, int, float, bytes, bytearray))
-    return encode_value(value) if is_plain else to_jsonable_python(value, fallback=str)
+    is_bytes = isinstance(value, (bytes, bytearray))
+    return encode_value(value) if is_bytes else to_jsonable_python(value, fallback=str)
 
 
 def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:

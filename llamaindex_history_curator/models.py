@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import count as numbers
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
     CacheControl,
@@ -20,6 +20,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
+from pydantic import BaseModel
 
 from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curator
@@ -36,19 +37,19 @@ from llamaindex_history_curator.messages import (
     write_call,
 )
 
+M = TypeVar("M", bound=BaseModel)
+
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no cache point: adapters write it inside the result, where it is refused."""
 CURATOR_OPTIONS = (*SharedOptions.__annotations__, "managers", "name")
 """The arguments beside a limit from which a memory, an LLM or an agent makes its curator."""
-_PLAIN_ROLES = frozenset(
-    (MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL)
-)
 _PLAIN_OF = {
     MessageRole.FUNCTION: MessageRole.TOOL,
     MessageRole.CHATBOT: MessageRole.ASSISTANT,
     MessageRole.MODEL: MessageRole.ASSISTANT,
 }
 _CACHE_POINTS = ("anthropic", "bedrock")
+_BEDROCK_POINT = CachePoint(cache_control=CacheControl(type="default"))
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
 FIXES = {
@@ -69,19 +70,15 @@ def budget_for_llm(llm: LLM, *, output: int | None = None, margin: int | None = 
     """Return the tokens left for messages and tools: window − output − margin.
 
     `output` is the LLM's ``num_output`` by default, else at most 4,096, and `margin` 5 % of the
-    window. Warns when the adapter does not know its window and reports LlamaIndex's default.
+    window. An LLM that does not know its window has LlamaIndex's default, with a warning.
     """
     metadata, name = llm.metadata, llm.class_name()
-    limit = metadata.context_window
-    if limit <= 0 or limit == DEFAULT_CONTEXT_WINDOW:
-        warnings.warn(
-            f"{name} does not know its context window and reports LlamaIndex's default of "
-            f"{DEFAULT_CONTEXT_WINDOW} tokens. "
-            "Fix: set context_window on the LLM, or pass token_limit.",
-            UserWarning,
-            stacklevel=2,
-        )
-        limit = DEFAULT_CONTEXT_WINDOW
+    limit, default = metadata.context_window, DEFAULT_CONTEXT_WINDOW
+    if limit <= 0 or limit == default:
+        problem = f"{name} does not know its context window: {default} tokens are assumed. "
+        fix = "Fix: set context_window on the LLM, or pass token_limit."
+        warnings.warn(problem + fix, UserWarning, stacklevel=2)
+        limit = default
     window = Window(name, limit, asked=max(0, metadata.num_output), called="context_window")
     return budget_of(window, output=output, margin=margin).max_tokens
 
@@ -181,42 +178,36 @@ class AdapterWriter:
         self._is_known = llm is not None or provider not in ("core", "portable")
         self._takes_citations = provider == "anthropic" or not self._is_known
         self._takes_points = takes_cache_points(llm) if llm else provider in _CACHE_POINTS
-        self._sends_calls_twice = "responses" in kind or provider in _TAKE_OBJECTS
+        self._takes_objects = provider in _TAKE_OBJECTS
+        self._sends_calls_twice = "responses" in kind or self._takes_objects
         self._joins = provider_of(llm) == "gemini"
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
         out = list(map(self._write, messages))
         # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-        return [self._copy(one, blocks=[*one.blocks]) for one in out] if self._joins else out
+        return [_patch(one, blocks=[*one.blocks]) for one in out] if self._joins else out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
-        blocks, keywords = message.blocks, message.additional_kwargs
-        is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
-        if is_text and message.role in _PLAIN_ROLES and not keywords:
-            return message
-        role = self._write_role(message)
-        found = [self._write_block(block, message, index) for index, block in enumerate(blocks)]
-        written = [block for block in found if block is not None]
-        has_blocks = any(isinstance(block, ToolCallBlock) for block in blocks)
-        has_wires = any(keywords.get(key) for key in CALL_KEYS)
-        if has_wires and (self._sends_calls_twice or not has_blocks):
+        keywords, role = message.additional_kwargs, self._write_role(message)
+        found = [self._write_block(block, message) for block in message.blocks]
+        blocks = [block for block in found if block is not None]
+        in_blocks = any(isinstance(block, ToolCallBlock) for block in blocks)
+        in_keywords = any(keywords.get(key) for key in CALL_KEYS)
+        if in_keywords and (self._sends_calls_twice or not in_blocks):
             calls = read_calls(message)
             # Signatures that Gemini's adapter wrote have no other place.
             if not any((call.extra or {})["thought_signature"] for call in calls):
-                written = [one for one in written if not isinstance(one, ToolCallBlock)]
-                written += [self._write_call(write_call(call)) for call in calls]
+                blocks = [one for one in blocks if not isinstance(one, ToolCallBlock)]
+                blocks += [self._write_call(write_call(call)) for call in calls]
                 keywords = {key: one for key, one in keywords.items() if key not in CALL_KEYS}
         if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
             ids = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
             keywords = {**keywords, "tool_call_id": ids[0]} if ids else keywords
-        is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
+        is_same = len(blocks) == len(message.blocks) and all(map(is_, blocks, message.blocks))
         if is_same and role is message.role and keywords is message.additional_kwargs:
             return message
-        return self._copy(message, role=role, blocks=written, additional_kwargs=keywords)
-
-    def _copy(self, message: ChatMessage, **fields: Any) -> ChatMessage:
-        return message.model_copy(update=fields)
+        return _patch(message, role=role, blocks=blocks, additional_kwargs=keywords)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
         role = _PLAIN_OF.get(message.role, message.role)
@@ -226,28 +217,33 @@ class AdapterWriter:
         is_developer = role is MessageRole.DEVELOPER and self._provider != "openai"
         return MessageRole.SYSTEM if is_developer else role
 
-    def _write_block(self, block: Any, message: ChatMessage, index: int) -> Any:
+    def _write_block(self, block: Any, message: ChatMessage) -> Any:
         """Return a block as the adapter takes it, None where it takes none."""
-        takes_objects = self._provider in _TAKE_OBJECTS
-        if isinstance(block, TextBlock) and not block.text and len(message.blocks) > 1:
-            return None if takes_objects else block
-        if isinstance(block, ToolCallBlock):
-            return self._write_call(block)
-        if isinstance(block, CachePoint) and self._is_known:
-            if not self._takes_points or index == 0 or message.role in RESULTS:
+        match block:
+            case TextBlock(text="") if self._takes_objects and len(message.blocks) > 1:
                 return None
-            default = CachePoint(cache_control=CacheControl(type="default"))
-            return default if self._provider == "bedrock" else block
-        if isinstance(block, CitableBlock):
-            is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
-            is_taken = self._takes_citations and is_plain
-            return block if is_taken else TextBlock(text=citable_text(block))
-        return None if isinstance(block, CitationBlock) and not self._takes_citations else block
+            case ToolCallBlock():
+                return self._write_call(block)
+            case CachePoint() if self._is_known:
+                is_first = message.blocks[0] is block
+                if not self._takes_points or is_first or message.role in RESULTS:
+                    return None
+                return _BEDROCK_POINT if self._provider == "bedrock" else block
+            case CitableBlock():
+                is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
+                is_taken = self._takes_citations and is_plain
+                return block if is_taken else TextBlock(text=citable_text(block))
+            case CitationBlock() if not self._takes_citations:
+                return None
+        return block
 
     def _write_call(self, block: ToolCallBlock) -> ToolCallBlock:
         text = block.tool_kwargs
-        if self._provider not in _TAKE_OBJECTS or not isinstance(text, str):
+        if not self._takes_objects or not isinstance(text, str):
             return block
         arguments = parse_object(text or "{}")
-        arguments = {"arguments": text} if arguments is None else arguments
-        return block.model_copy(update={"tool_kwargs": arguments})
+        return _patch(block, tool_kwargs={"arguments": text} if arguments is None else arguments)
+
+
+def _patch(model: M, **fields: Any) -> M:
+    return model.model_copy(update=fields)

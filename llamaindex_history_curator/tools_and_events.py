@@ -45,11 +45,10 @@ _ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repair
 
 
 class HistoryCuratedEvent(BaseEvent):
-    """One curation in flat numbers and words, so that every exporter keeps them.
+    """One curation of a ``memory``, an ``agent`` or an ``llm``, in flat numbers and words.
 
-    Dispatched once per curation, inside the span of the integration that curated (``memory``,
-    ``agent`` or ``llm``). The next call repeats `prefix_tokens` unless the view is compacted. A
-    `degraded` view is the latest turn alone, because the budget could not be met.
+    The next call repeats `prefix_tokens` unless the view is compacted. A `degraded` view is the
+    latest turn alone, because the budget could not be met.
 
     Examples:
         >>> HistoryCuratedEvent(integration="memory", original_count=9, curated_count=4).degraded
@@ -133,45 +132,36 @@ _OBSERVATION = "Observation:"
 def read_react_steps(messages: Sequence[ChatMessage], steps: Sequence[Any]) -> list[ChatMessage]:
     """Return formatted messages with their last ``len(steps)`` as calls and results."""
     out = list(messages)
-    offset = len(out) - len(steps)
-    for number, (action, answer) in enumerate(pairwise(steps), 1):
-        if not isinstance(action, ActionReasoningStep):
+    for number, (action, answer) in enumerate(pairwise(steps)):
+        is_call = isinstance(action, ActionReasoningStep)
+        if not is_call or not isinstance(answer, ObservationReasoningStep):
             continue
-        if not isinstance(answer, ObservationReasoningStep):
-            continue
-        call_id, place = f"{_REACT_ID}{number}", offset + number
-        call = ToolCallBlock(tool_call_id=call_id, tool_name=_tool_name(action.action))
-        thought, observation = out[place - 1], out[place]
-        out[place - 1] = thought.model_copy(update={"blocks": [*thought.blocks, call]})
+        call_id, place = f"{_REACT_ID}{number}", len(out) - len(steps) + number
+        # A name that every provider's rules let through: no repair would reach the text.
+        name = re.sub(r"^(?![A-Za-z])", "t", re.sub(r"[^A-Za-z0-9]", "_", action.action))[:64]
+        call = ToolCallBlock(tool_call_id=call_id, tool_name=name)
         result = {"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": call_id}}
-        out[place] = observation.model_copy(update=result)
+        out[place] = out[place].model_copy(update={"blocks": [*out[place].blocks, call]})
+        out[place + 1] = out[place + 1].model_copy(update=result)
     return out
 
 
-def write_react_steps(
-    messages: Sequence[ChatMessage], role: MessageRole = MessageRole.USER
-) -> list[ChatMessage]:
+def write_react_steps(messages: Sequence[ChatMessage], role: MessageRole) -> list[ChatMessage]:
     """Return curated messages with these calls and results as text again."""
-    return [_write_react_step(message, role) for message in messages]
+    out = []
+    for message in messages:
+        blocks = [one for one in message.blocks if not _is_react(getattr(one, "tool_call_id", ""))]
+        if _is_react(message.additional_kwargs.get("tool_call_id")):
+            text = (message.content or "").removeprefix(_OBSERVATION).lstrip()
+            message = ChatMessage(role=role, content=f"{_OBSERVATION} {text}")  # noqa: PLW2901
+        elif len(blocks) < len(message.blocks):
+            message = message.model_copy(update={"blocks": blocks})  # noqa: PLW2901
+        out.append(message)
+    return out
 
 
-def _write_react_step(message: ChatMessage, role: MessageRole) -> ChatMessage:
-    if str(message.additional_kwargs.get("tool_call_id")).startswith(_REACT_ID):
-        text = (message.content or "").removeprefix(_OBSERVATION).lstrip()
-        return ChatMessage(role=role, content=f"{_OBSERVATION} {text}")
-    blocks = [
-        block
-        for block in message.blocks
-        if not str(getattr(block, "tool_call_id", None)).startswith(_REACT_ID)
-    ]
-    is_same = len(blocks) == len(message.blocks)
-    return message if is_same else message.model_copy(update={"blocks": blocks})
-
-
-def _tool_name(action: str) -> str:
-    """A tool name that every provider's rules let through: a repair would not reach the text."""
-    name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in action)
-    return (name if name[:1].isalpha() else f"t{name}")[:64]
+def _is_react(call_id: Any) -> bool:
+    return str(call_id).startswith(_REACT_ID)
 
 
 # An agent with an `output_cls` asks for it with the whole conversation written as text, in one user
@@ -230,16 +220,20 @@ def _pair_result(message: ChatMessage, before: Sequence[ChatMessage]) -> None:
 def shorten_context(
     messages: Sequence[ChatMessage], excess: int, counter: TokenCounter
 ) -> list[ChatMessage]:
-    """Return messages with the longest system message, which holds retrieved text, made shorter."""
+    """Return messages with retrieved text shortened: in a system message, or in the only other one.
+
+    An engine writes it into the system message, or into a prompt that has no history.
+    """
     out = list(messages)
-    system = [index for index, one in enumerate(out) if one.role is MessageRole.SYSTEM]
-    if system:
-        longest = max(system, key=lambda index: len(out[index].content or ""))
-        text = out[longest].content or ""
-        limit = counter.count(text) - excess - counter.count(LEFT_OUT)
+    others = [place for place, one in enumerate(out) if one.role is not MessageRole.SYSTEM]
+    sizes = {place: counter.count(one.content or "") for place, one in enumerate(out)}
+    found = [place for place in sizes if place not in others or len(others) == 1]
+    if found:
+        longest = max(found, key=sizes.__getitem__)
+        limit = max(1, sizes[longest] - excess - counter.count(LEFT_OUT))
         logger.warning("retrieved text does not fit: %d tokens of it are left out", excess)
-        shorter = shorten_tokens(text, max(1, limit), counter, marker=LEFT_OUT)
-        out[longest] = ChatMessage(role=MessageRole.SYSTEM, content=shorter)
+        text = shorten_tokens(out[longest].content or "", limit, counter, marker=LEFT_OUT)
+        out[longest] = ChatMessage(role=out[longest].role, content=text)
     return out
 
 

@@ -33,6 +33,15 @@ def result(id_: str, text: str = "found", **kwargs: Any) -> ChatMessage:
     return ChatMessage(role="tool", content=text, additional_kwargs={"tool_call_id": id_, **kwargs})
 
 
+def turns(count: int, words: int = 20) -> list[ChatMessage]:
+    """Questions and answers, each of so many words."""
+    return [
+        message
+        for number in range(count)
+        for message in (user(f"q{number} " + "x " * words), assistant(f"a{number} " + "y " * words))
+    ]
+
+
 def wire(id_: str, name: str = "look", arguments: str = "{}") -> dict[str, Any]:
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
 

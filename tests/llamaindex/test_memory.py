@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.memory import BaseMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator import (
     ConfigurationError,
     ConversionError,
-    Curator,
     RetentionConfig,
     SlidingWindowManager,
 )
@@ -33,9 +31,10 @@ from tests.llamaindex.factories import (
     roles,
     system,
     texts,
+    turns,
     user,
 )
-from tests.llamaindex.models import RecordingLLM, cost, problems
+from tests.llamaindex.models import cost, problems
 
 
 def memory(*messages: ChatMessage, limit: int = 500, **options: object) -> CuratedMemory:
@@ -57,14 +56,6 @@ class RowStore(SQLAlchemyChatStore):
     async def set_messages(self, *given: object, **options: object) -> None:
         if given[1]:
             raise AssertionError("the conversation was rewritten")
-
-
-def turns(count: int, words: int = 20) -> list[ChatMessage]:
-    return [
-        message
-        for number in range(count)
-        for message in (user(f"q{number} " + "x " * words), assistant(f"a{number} " + "y " * words))
-    ]
 
 
 class TestView:
@@ -258,51 +249,6 @@ class TestRetention:
         assert kept.get_all()[2].content == "rain " * 50
         assert kept.get()[2].content == '{"name": "look", "status": "success"}'
         assert sum("TwoSteps" in line for line in caplog.messages) == 1
-
-
-class TestConfiguration:
-    @pytest.mark.parametrize(
-        ("kind", "provider"),
-        [
-            ("Anthropic", "anthropic"),
-            ("OpenAI", "openai"),
-            ("GoogleGenAI", "gemini"),
-            ("X", "core"),
-        ],
-    )
-    def test_the_provider_follows_the_llm(self, kind: str, provider: str) -> None:
-        kept = CuratedMemory.from_defaults(llm=RecordingLLM(kind=kind))
-        assert kept.curator.profile.name == provider
-
-    def test_a_curator_made_elsewhere(self) -> None:
-        curator = Curator(SlidingWindowManager(2), max_tokens=400)
-        kept = CuratedMemory.from_defaults(curator=curator)
-        kept.put_messages(turns(9))
-        assert len(kept.get()) <= 3
-        assert kept.token_limit == 400
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"curator": Curator()},
-            {"curator": Curator(max_tokens=9), "managers": [SlidingWindowManager(2)]},
-            {"curator": Curator(max_tokens=9), "recall_tool": True},
-            {"curator": Curator(max_tokens=9), "provider": "openai"},
-            {"curator": Curator(max_tokens=9), "counter": "cl100k_base"},
-            {"curator": Curator(max_tokens=9), "token_limit": 5},
-            {"chat_store": object()},
-            {"token_limt": 9},
-        ],
-    )
-    def test_what_cannot_work_is_refused_with_a_fix(self, options: dict[str, object]) -> None:
-        with pytest.raises(ConfigurationError, match="Fix"):
-            CuratedMemory.from_defaults(**options)  # type: ignore[arg-type]
-
-    def test_it_is_a_llamaindex_memory_with_a_short_name(self) -> None:
-        kept = memory(*turns(50))
-        assert isinstance(kept, BaseMemory)
-        assert kept.class_name() == "CuratedMemory"
-        assert repr(kept) == str(kept) == "CuratedMemory('chat_history', token_limit=500)"
 
 
 class TestCopies:

@@ -75,7 +75,7 @@ def test_the_next_view_is_small_enough_at_once(name: str) -> None:
     said = list(ASKED)
     for number in range(8):
         said += [llm.chat(said).message, user(f"{number} " + "word " * 60)]
-    assert wire.refusals == (0 if name == "anthropic" else 1)  # known to count more than we do
+    assert wire.refusals == 1
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])

@@ -10,18 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import AgentWorkflow
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
 from history_curator import ConfigurationError
-from llamaindex_history_curator import (
-    CuratedAgentWorkflow,
-    CuratedFunctionAgent,
-    CuratedMemory,
-)
-from tests.llamaindex.factories import assistant, call, texts, user
+from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
+from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import Request, Step, Wire
 
@@ -50,14 +45,6 @@ class TestAMemoryThatIsPassed:
             await runner.run(user_msg=question, ctx=context, memory=memory)
         assert texts(memory.get_all())[::2] == ["second", "third"]
         assert await context.store.get("memory") is memory
-
-    async def test_without_one_the_context_goes_on_with_its_own(self) -> None:
-        runner = agent()
-        context = Context(runner)
-        for question in ("first", "second"):
-            await runner.run(question, ctx=context)
-        memory = await context.store.get("memory")
-        assert texts(memory.get_all())[::2] == ["first", "second"]
 
 
 class TestAStoreIsFoundAgain:
@@ -204,30 +191,3 @@ async def go_on(kind: str, saved: dict[str, Any]) -> None:
     handler = runner.run(ctx=Context.from_dict(runner, saved))
     handler.ctx.send_event(HumanResponseEvent(response="yes"))
     print(str(await handler), f"refused:{len(wire.refused)}", f"asked:{1 + len(wire.requests)}")
-
-
-class TestStoppedEarly:
-    @pytest.mark.parametrize("kind", [AgentWorkflow, CuratedAgentWorkflow])
-    async def test_a_workflow_keeps_the_run(self, kind: Any) -> None:
-        llm = RecordingLLM(
-            lambda number, messages: (
-                call(f"c{number}", name="look") if number < 4 else assistant("stopped")
-            )
-        )
-        curated = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
-        workflow = kind(agents=[curated], early_stopping_method="generate")
-        memory = CuratedMemory.from_defaults(token_limit=9_000)
-        context = Context(workflow)
-        answer = await workflow.run(user_msg="go", memory=memory, ctx=context, max_iterations=4)
-        assert str(answer) == "stopped"
-        record = memory.get_all()
-        assert [one.role.value for one in record] == [
-            "user", *["assistant", "tool"] * 3, "assistant", "assistant",
-        ]  # fmt: skip
-        assert await context.store.get("scratchpad") == []
-        assert "found" in str(llm.sent[-1])
-
-
-def look() -> str:
-    """Look."""
-    return "found"

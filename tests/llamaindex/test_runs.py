@@ -9,21 +9,15 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
-from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 from pydantic import BaseModel
 
-from history_curator import ConfigurationError
 from history_curator.tokens import get_counter
-from llamaindex_history_curator import (
-    CuratedAgentWorkflow,
-    CuratedFunctionAgent,
-    CuratedLLM,
-    CuratedMemory,
-    CuratedReActAgent,
-)
-from tests.llamaindex.factories import assistant, call, texts, user
-from tests.llamaindex.models import RecordingLLM
+from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
+from tests.llamaindex.factories import assistant, call, roles, texts, user
+from tests.llamaindex.models import RecordingLLM, problems
 from tests.llamaindex.wires import Request, Step, Wire
 
 LIMIT = 3_000
@@ -34,20 +28,20 @@ def look(n: int) -> str:
     return "found " * 1_000
 
 
-def stock_agent() -> Any:
-    return FunctionAgent(llm=RecordingLLM(), tools=[])
+def stock_agent(llm: Any = None, **options: Any) -> Any:
+    return FunctionAgent(llm=llm or RecordingLLM(), **options)
 
 
-def curated_agent() -> Any:
-    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[])
+def curated_agent(llm: Any = None, **options: Any) -> Any:
+    return CuratedFunctionAgent(llm=llm or RecordingLLM(), **options)
 
 
-def stock_workflow() -> Any:
-    return AgentWorkflow(agents=[curated_agent()])
+def stock_workflow(llm: Any = None, tools: Any = (), **options: Any) -> Any:
+    return AgentWorkflow(agents=[curated_agent(llm, tools=[*tools])], **options)
 
 
-def curated_workflow() -> Any:
-    return CuratedAgentWorkflow(agents=[curated_agent()])
+def curated_workflow(llm: Any = None, tools: Any = (), **options: Any) -> Any:
+    return CuratedAgentWorkflow(agents=[curated_agent(llm, tools=[*tools])], **options)
 
 
 RUNNERS = pytest.mark.parametrize(
@@ -96,13 +90,16 @@ class TestAContextThatIsUsedAgain:
 
 class TestEightRunsAtOnce:
     @pytest.mark.parametrize("kind", [FunctionAgent, CuratedFunctionAgent])
-    async def test_the_question_of_a_run_is_the_last_one_in_its_requests(self, kind: Any) -> None:
-        def script(number: int, messages: Any) -> Any:
-            return call(f"c{number}", name="look", n=1) if number < 3 else assistant("done")
+    @pytest.mark.parametrize("store", [SimpleChatStore, lambda: SQLAlchemyChatStore("chats")])
+    async def test_the_question_of_a_run_is_the_last_one_in_its_requests(
+        self, kind: Any, store: Any
+    ) -> None:
+        def script(run: int, number: int) -> Any:
+            return call(f"{run}c{number}", name="look", n=1) if number < 3 else assistant("done")
 
-        models = [RecordingLLM(script) for _ in range(8)]
+        models = [RecordingLLM(lambda n, _, run=run: script(run, n)) for run in range(8)]
         agents = [kind(llm=llm, tools=[look], streaming=False) for llm in models]
-        memory = CuratedMemory.from_defaults(token_limit=30_000)
+        memory = CuratedMemory.from_defaults(token_limit=30_000, chat_store=store())
         runs = (
             agent.run(f"question {number}", memory=memory) for number, agent in enumerate(agents)
         )
@@ -110,6 +107,7 @@ class TestEightRunsAtOnce:
         for number, llm in enumerate(models):
             asked = [[one.content for one in sent if one.role == "user"] for sent in llm.sent]
             assert [questions[-1] for questions in asked] == [f"question {number}"] * 4
+            assert [problems(sent) for sent in llm.sent] == [[]] * 4
         assert len(memory.get_all()) == 8 * (1 + 3 * 2 + 1)
 
     async def test_a_question_that_was_answered_stays_where_it_is(self) -> None:
@@ -160,26 +158,25 @@ class TestStructuredAnswers:
         assert wire.refused == []
 
 
-class TestHints:
-    def test_an_agent_says_where_a_memory_goes(self) -> None:
-        memory = ChatMemoryBuffer.from_defaults()
-        with pytest.raises(ConfigurationError, match=r"pass it to run\(\)"):
-            CuratedFunctionAgent(llm=RecordingLLM(), tools=[], memory=memory)
-
-    @pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent, CuratedLLM])
-    @pytest.mark.parametrize("name", ["compact_t", "low_water", "tokenlimit"])
-    def test_a_hint_never_suggests_what_was_given(self, kind: Any, name: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"unknown argument '{name}'") as caught:
-            kind(llm=RecordingLLM(), **{name: 1})
-        assert f"mean '{name}'" not in str(caught.value)
-
-
-async def test_a_run_that_reaches_its_iterations_keeps_its_steps() -> None:
-    llm = RecordingLLM(lambda number, messages: call(f"c{number}", name="look", n=1))
-    agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
-    memory = CuratedMemory.from_defaults(token_limit=9_000)
-    with pytest.raises(Exception, match="Max iterations"):
-        await agent.run("go", memory=memory, max_iterations=3)
-    assert [one.role.value for one in memory.get_all()] == [
-        "user", "assistant", "tool", "assistant", "tool", "assistant",
-    ]  # fmt: skip
+@pytest.mark.parametrize("make", [curated_agent, stock_workflow, curated_workflow])
+@pytest.mark.parametrize("generates", [False, True])
+async def test_a_run_that_reaches_its_iterations_keeps_its_steps(
+    make: Any, generates: bool
+) -> None:
+    llm = RecordingLLM(
+        lambda number, _: call(f"c{number}", name="look", n=1) if number < 4 else assistant("so")
+    )
+    method = {"early_stopping_method": "generate"} if generates else {}
+    runner = make(llm, tools=[look], **method)
+    memory, context = CuratedMemory.from_defaults(token_limit=30_000), Context(runner)
+    running = runner.run(user_msg="go", memory=memory, ctx=context, max_iterations=4)
+    ending = ["assistant", "assistant"]
+    if generates:
+        assert str(await running) == "so"
+        assert "found" in str(llm.sent[-1])
+    else:
+        with pytest.raises(Exception, match="Max iterations"):
+            await running
+        ending = ["assistant"]
+    assert roles(memory.get_all()) == ["user", *["assistant", "tool"] * 3, *ending]
+    assert await context.store.get("scratchpad") == []

@@ -1,59 +1,216 @@
-"""What every socket is made from: arguments, a config and its objects, and nothing unknown."""
+"""Arguments of every integration, budgets of LLMs, and the place of LlamaIndex's own memories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-)
+from llama_index.core.base.llms.types import CachePoint, ChatMessage
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import BaseMemory, ChatMemoryBuffer, Memory
+from llama_index.core.memory.types import BaseChatStoreMemory
+from llama_index.core.storage.chat_store import SimpleChatStore
 
-from history_curator import (
-    ConfigurationError,
-    Curator,
-    RelevanceManager,
-    SlidingWindowManager,
-)
-from history_curator.entries import ConversationEntry
-from history_curator.managers import CurationContext
+from history_curator import ConfigurationError, Curator, RelevanceManager, SlidingWindowManager
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedMemory,
     CuratedReActAgent,
     LlamaIndexFormat,
+    budget_for_llm,
 )
-from tests.llamaindex.factories import assistant, user
+from tests.llamaindex.factories import assistant, call, result, system, texts, turns, user
 from tests.llamaindex.models import RecordingLLM
 
-Make = Callable[..., Any]
+MAKERS: dict[str, Callable[..., Any]] = {
+    "llm": lambda **options: CuratedLLM(RecordingLLM(), **options).curator,
+    "function": lambda **options: agent(CuratedFunctionAgent, **options).llm.curator,
+    "react": lambda **options: agent(CuratedReActAgent, **options).llm.curator,
+    "memory": lambda **options: CuratedMemory.from_defaults(**options).curator,
+}
+SMALL = Curator(max_tokens=9)
 
 
-def llm_curator(**options: Any) -> Curator:
-    curator: Curator = CuratedLLM(RecordingLLM(), **options).curator
-    return curator
+def agent(kind: Any, **options: Any) -> Any:
+    return kind(llm=RecordingLLM(), tools=[], **options)
 
 
-def function_curator(**options: Any) -> Curator:
-    curator: Curator = CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options).llm.curator
-    return curator
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+class TestEveryIntegration:
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ({"token_limt": 500}, "token_limt.*did you mean 'token_limit'"),
+            ({"max_tokens": 500}, "max_tokens.*did you mean 'token_limit'"),
+            ({"memory": 1}, r"pass it to run\(\)"),
+            ({"provider": "opnai"}, "opnai"),
+            ({"curator": SMALL, "managers": [SlidingWindowManager(2)]}, "given together.*managers"),
+            ({"curator": SMALL, "provider": "openai"}, "given together.*provider"),
+            ({"curator": SMALL, "recap": False}, "given together.*recap"),
+            ({"curator": SMALL, "recall_tool": True}, "given together.*recall_tool"),
+            ({"curator": SMALL, "counter": "cl100k_base"}, "given together.*counter"),
+            ({"curator": SMALL, "token_limit": 5}, "given together.*token_limit"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_with_a_fix(
+        self, make: Any, given: dict[str, Any], told: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=f"(?s){told}.*") as caught:
+            make(**given)
+        assert "Fix" in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["compact_t", "low_water", "tokenlimit"])
+    def test_a_hint_never_suggests_what_was_given(self, make: Any, name: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"unknown argument '{name}'") as caught:
+            make(**{name: 1})
+        assert f"mean '{name}'" not in str(caught.value)
+
+    def test_options_of_the_curator_are_taken(self, make: Any) -> None:
+        manager = RelevanceManager()
+        options = {"compact_to": 0.5, "recap": False, "preserve_last_n": 2}
+        curator = make(token_limit=500, managers=manager, **options)
+        assert {name: getattr(curator, name) for name in options} == options
+        assert curator.managers == (manager,)
 
 
-def react_curator(**options: Any) -> Curator:
-    curator: Curator = CuratedReActAgent(llm=RecordingLLM(), tools=[], **options).llm.curator
-    return curator
-
-
-def memory_curator(**options: Any) -> Curator:
-    curator: Curator = CuratedMemory.from_defaults(**options).curator
-    return curator
-
-
-SOCKETS = pytest.mark.parametrize(
-    "make", [llm_curator, function_curator, react_curator, memory_curator]
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        (CuratedLLM(RecordingLLM()), ("token_limit", "llm")),
+        (agent(CuratedFunctionAgent), ("token_limit", "llm")),
+        (CuratedMemory(), ("token_limit", "chat_store_key", "chat_store", "curator")),
+    ],
 )
+def test_settings_cannot_be_exchanged(made: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        with pytest.raises(ValueError, match=r"frozen|no field"):
+            setattr(made, name, 5)
+
+
+class TestBudget:
+    @pytest.mark.parametrize(
+        ("window", "output", "options", "expected"),
+        [
+            (100_000, 4_000, {}, 91_000),
+            (100_000, 4_000, {"output": 10_000, "margin": 0}, 90_000),
+            (8_000, 0, {"margin": 0}, 6_000),
+            (80_000, -1, {"margin": 0}, 75_904),
+        ],
+    )
+    def test_window_minus_output_minus_margin(
+        self, window: int, output: int, options: Any, expected: int
+    ) -> None:
+        assert budget_for_llm(RecordingLLM(window=window, output=output), **options) == expected
+
+    def test_an_unknown_window_is_said(self) -> None:
+        with pytest.warns(UserWarning, match=r"MockLLM does not know its context window.*Fix"):
+            assert budget_for_llm(MockLLM()) < 3_900
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            CuratedLLM(llm=MockLLM(), token_limit=500)
+
+    def test_nothing_left_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"leaves nothing.*Fix"):
+            budget_for_llm(RecordingLLM(window=4_000, output=4_000))
+
+    @pytest.mark.parametrize(
+        ("kind", "provider"),
+        [
+            ("Anthropic", "anthropic"),
+            ("OpenAI", "openai"),
+            ("GoogleGenAI", "gemini"),
+            ("X", "core"),
+        ],
+    )
+    def test_the_provider_follows_the_llm(self, kind: str, provider: str) -> None:
+        memory = CuratedMemory.from_defaults(llm=RecordingLLM(kind=kind))
+        assert memory.curator.profile.name == provider
+
+
+class TestCacheMarks:
+    @pytest.mark.parametrize(
+        ("kind", "rules", "marks"),
+        [
+            ("Anthropic", 1_500, [1, 1, 0, 1]),
+            ("Anthropic", 1, [0, 0, 0, 0]),  # below what a provider caches
+            ("OpenAI", 1_500, [0, 0, 0, 0]),  # takes none
+        ],
+    )
+    def test_where_the_plan_says(self, kind: str, rules: int, marks: list[int]) -> None:
+        inner = RecordingLLM(kind=kind)
+        said = [system("rule " * rules), user("one"), assistant("two"), user("three")]
+        CuratedLLM(llm=inner, token_limit=9_000, mark_cache=True).chat(said)
+        assert [sum(isinstance(b, CachePoint) for b in m.blocks) for m in inner.sent[0]] == marks
+
+    def test_none_on_a_result(self) -> None:
+        inner = RecordingLLM(kind="Anthropic")
+        said = [system("rule " * 1_500), user("q"), call("c1"), result("c1")]
+        CuratedLLM(llm=inner, token_limit=9_000, mark_cache=True).chat(said)
+        assert not any(isinstance(block, CachePoint) for block in inner.sent[0][-1].blocks)
+
+
+class TestInThePlaceOfAnotherMemory:
+    def test_arguments_of_the_buffer_in_its_order(self) -> None:
+        given = ([user("1")], None, SimpleChatStore(), "s", 500, str.split)
+        theirs = ChatMemoryBuffer.from_defaults(*given)
+        ours = CuratedMemory.from_defaults(*given)
+        assert texts(ours.get()) == texts(theirs.get())
+        assert (ours.chat_store_key, ours.token_limit) == ("s", 500)
+        assert len(ours.tokenizer_fn("four words of text")) == 4
+        assert isinstance(ours, BaseChatStoreMemory)
+        assert isinstance(ours, BaseMemory)
+        assert repr(ours) == str(ours) == "CuratedMemory('s', token_limit=500)"
+
+    @pytest.mark.parametrize("tokenize", [list, str.split])
+    def test_a_tokenizer_counts(self, tokenize: Any) -> None:
+        memory = CuratedMemory.from_defaults(turns(20), token_limit=400, tokenizer_fn=tokenize)
+        said = sum(len(tokenize(str(text))) + 4 for text in texts(memory.get()))
+        assert 100 < said <= 400
+
+    def test_arguments_of_memory_by_name(self, tmp_path: Path) -> None:
+        uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
+        common: dict[str, Any] = {"session_id": "s", "token_limit": 500, "async_database_uri": uri}
+        theirs = Memory.from_defaults(**common)
+        theirs.put(user("1"))
+        ours = CuratedMemory.from_defaults(**common)
+        assert ours.session_id == "s"
+        assert texts(ours.get()) == ["1"]
+        ours.put(assistant("2"))
+        assert texts(theirs.get()) == ["1", "2"]
+        nobodys = CuratedMemory.from_defaults(async_database_uri=uri)  # has a session of its own
+        assert nobodys.get() == []
+
+    def test_as_much_leaves_at_once_as_memory_lets_go(self) -> None:
+        made = CuratedMemory.from_defaults(token_limit=1_000, token_flush_size=200)
+        assert made.curator.compact_to == pytest.approx(0.8)
+        assert copy.deepcopy(made).curator.compact_to == pytest.approx(0.8)
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ({"token_flush_size": 900, "token_limit": 900}, "compact_to"),
+            ({"image_token_size_estimate": 9}, "leave it out"),
+            ({"chat_history": "session"}, "session_id="),
+            ({"memory_blocks": []}, "managers="),
+            ({"curator": Curator()}, "no budget"),
+            ({"chat_store": object()}, "is not a chat store"),
+        ],
+    )
+    def test_what_means_nothing_is_refused(self, given: dict[str, Any], told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            CuratedMemory.from_defaults(**given)
+
+    def test_a_curator_made_elsewhere(self) -> None:
+        curator = Curator(SlidingWindowManager(2), max_tokens=400)
+        memory = CuratedMemory.from_defaults(curator=curator)
+        memory.put_messages(turns(9))
+        assert len(memory.get()) <= 3
+        assert memory.token_limit == 400
 
 
 class Spy:
@@ -62,66 +219,20 @@ class Spy:
     def __init__(self) -> None:
         self.queries: list[str | None] = []
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> Sequence[ConversationEntry]:
+    def curate(self, entries: Any, *, context: Any) -> Any:
         self.queries.append(context.query)
         return entries
 
 
-@SOCKETS
-class TestArguments:
-    @pytest.mark.parametrize("name", ["token_limt", "max_tokens"])
-    def test_an_unknown_one_is_refused_with_the_closest(self, make: Make, name: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"{name}.*did you mean 'token_limit'"):
-            make(**{name: 500})
-
-    @pytest.mark.parametrize(
-        "given", [{"managers": [SlidingWindowManager(2)]}, {"provider": "openai"}, {"recap": False}]
-    )
-    def test_a_curator_stands_alone(self, make: Make, given: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError, match=f"given together.*{next(iter(given))}"):
-            make(curator=Curator(max_tokens=900), **given)
-
-    def test_options_of_the_curator_are_taken(self, make: Make) -> None:
-        curator = make(token_limit=500, compact_to=0.5, recap=False, preserve_last_n=2)
-        assert (curator.compact_to, curator.recap, curator.preserve_last_n) == (0.5, False, 2)
-
-    def test_one_manager_needs_no_list(self, make: Make) -> None:
-        manager = RelevanceManager()
-        assert make(managers=manager, token_limit=500).managers == (manager,)
-
-
-@pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent, CuratedLLM])
-def test_an_unknown_provider_is_refused_when_made(kind: Make) -> None:
-    with pytest.raises(ConfigurationError, match="opnai"):
-        kind(llm=RecordingLLM(), provider="opnai")
-
-
-@pytest.mark.parametrize("name", ["token_limit", "llm"])
-def test_settings_of_an_llm_and_of_an_agent_cannot_be_exchanged(name: str) -> None:
-    for made in (CuratedLLM(RecordingLLM()), CuratedFunctionAgent(llm=RecordingLLM(), tools=[])):
-        with pytest.raises(ValueError, match=r"frozen|no field"):
-            setattr(made, name, 5)
-
-
-def test_settings_of_a_memory_cannot_be_exchanged() -> None:
-    memory = CuratedMemory.from_defaults(token_limit=500)
-    for name in ("token_limit", "chat_store_key", "chat_store", "curator"):
-        with pytest.raises(ValueError, match="frozen"):
-            setattr(memory, name, 5)
-
-
-class TestMemory:
-    async def test_the_question_about_to_be_asked_reaches_the_managers(self) -> None:
-        spy = Spy()
-        memory = CuratedMemory.from_defaults([user("a"), assistant("b")], managers=spy)
-        memory.get(input="where?")
-        await memory.aget(input="when?")
-        memory.get()
-        memory.put(user("who?"))
-        memory.get(input="who?")
-        assert spy.queries == ["where?", "when?", None, None]
+async def test_the_question_about_to_be_asked_reaches_the_managers() -> None:
+    spy = Spy()
+    memory = CuratedMemory.from_defaults([user("a"), assistant("b")], managers=spy)
+    memory.get(input="where?")
+    await memory.aget(input="when?")
+    memory.get()
+    memory.put(user("who?"))
+    memory.get(input="who?")
+    assert spy.queries == ["where?", "when?", None, None]
 
 
 class TestPins:
@@ -129,8 +240,7 @@ class TestPins:
         return ChatMessage("the rule", role="user", additional_kwargs={"pinned": True})
 
     def test_a_pinned_message_is_in_every_view(self) -> None:
-        said = [user("first"), assistant("ok"), self.pinned(), assistant("ok")]
-        said += [m for n in range(40) for m in (user(f"q{n}"), assistant("word " * 20))]
+        said = [user("first"), assistant("ok"), self.pinned(), assistant("ok"), *turns(40)]
         memory = CuratedMemory.from_defaults(
             said, token_limit=400, managers=SlidingWindowManager(2)
         )
@@ -139,7 +249,7 @@ class TestPins:
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
         format, message = LlamaIndexFormat(), self.pinned()
-        (before,) = [format.key_of(format.snapshot(message))]
+        before = format.key_of(format.snapshot(message))
         assert format.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
         assert not format.read(message, 0)[0].pinned

@@ -6,7 +6,6 @@ import base64
 import json
 import subprocess
 import sys
-import warnings
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from llama_index.core.workflow import Context
 
 from history_curator import (
     ConfigurationError,
@@ -30,14 +28,8 @@ from history_curator import (
     RetentionConfig,
     SlidingWindowManager,
 )
-from llamaindex_history_curator import (
-    CuratedFunctionAgent,
-    CuratedMemory,
-    message_from_dict,
-    message_to_dict,
-)
-from tests.llamaindex.factories import assistant, dumped, result, system, texts, user, wire
-from tests.llamaindex.models import RecordingLLM
+from llamaindex_history_curator import CuratedMemory, message_from_dict, message_to_dict
+from tests.llamaindex.factories import assistant, dumped, result, system, texts, turns, wire
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -127,42 +119,16 @@ class TestMemory:
         assert self.elsewhere(memory).curator.counter == memory.curator.counter
 
     def test_another_process_gives_the_same_view(self) -> None:
-        said = [message for n in range(30) for message in (user(f"q{n} " * 9), assistant("a " * 9))]
-        memory = CuratedMemory.from_defaults(said, token_limit=300)
+        memory = CuratedMemory.from_defaults(turns(30), token_limit=300)
         script = (
             "import sys; from llamaindex_history_curator import CuratedMemory; "
             "memory = CuratedMemory.from_string(sys.stdin.read()); "
             "print([message.content for message in memory.get()])"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            input=memory.to_string(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        command, given = [sys.executable, "-c", script], memory.to_string()
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == str(texts(memory.get()))
 
     def test_something_else_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="Fix"):
             CuratedMemory.from_dict({"class_name": "ChatMemoryBuffer"})
-
-
-class TestContext:
-    async def test_a_workflow_context_keeps_every_field(self) -> None:
-        agent = CuratedFunctionAgent(llm=RecordingLLM(), tools=[], token_limit=9_000)
-        context = Context(agent)
-        memory = CuratedMemory.from_defaults(everything(), token_limit=9_000)
-        await agent.run("go", ctx=context, memory=memory)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            saved = json.loads(json.dumps(context.to_dict()))
-            restored = Context.from_dict(agent, saved)
-        again = await restored.store.get("memory")
-        assert again.get_all() == memory.get_all()
-        assert len(again.get_all()) == len(everything()) + 2
-
-
-def look(q: str) -> str:
-    """Look."""
-    return f"found {q}"
