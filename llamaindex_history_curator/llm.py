@@ -150,7 +150,8 @@ class CuratedLLM(FunctionCallingLLM):
         aask: Callable[..., Any],
     ) -> Steps[tuple[Curation, Any]]:
         curations: list[Curation] = []
-        options = {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
+        schemas = tool_schemas(tools)
+        options: dict[str, Any] = {"tail": "request", "tools": schemas, "format": FORMAT}
         given = self._read(messages)
         transcript = Transcript.read(given)
         if transcript is not None:
@@ -310,11 +311,12 @@ class CuratedLLM(FunctionCallingLLM):
         messages = prompt.format_messages(llm=self.llm, **arguments)
         function = {"name": output_cls.__name__, "parameters": output_cls.model_json_schema()}
         llm: Any = self.llm
+        ready: Any = ReadyPrompt
         _, answer = yield from self._send(
             messages,
             [{"type": "function", "function": function}],
-            lambda view: llm.structured_predict(output_cls, ReadyPrompt(view), **options),
-            lambda view: llm.astructured_predict(output_cls, ReadyPrompt(view), **options),
+            lambda view: llm.structured_predict(output_cls, ready(view), **options),
+            lambda view: llm.astructured_predict(output_cls, ready(view), **options),
         )
         return answer
 

@@ -110,10 +110,11 @@ class LlamaIndexFormat:
 
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
-        key: list[Hashable] = [message.role, freeze(message.additional_kwargs)]
-        for block in message.blocks:
-            key += [block.text] if type(block) is TextBlock else [type(block), freeze(vars(block))]
-        return tuple(key)
+        blocks = (
+            block.text if type(block) is TextBlock else (type(block), freeze(vars(block)))
+            for block in message.blocks
+        )
+        return (message.role, freeze(message.additional_kwargs), *blocks)
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of one message that shares nothing that can be edited with it."""
@@ -157,8 +158,9 @@ def _read_part(block: Any) -> ContentPart:
     if isinstance(block, (CachePoint, CitationBlock)):
         return ContentPart("other", None, block, tokens=0)
     if isinstance(block, ImageBlock):
-        image = (block.image or b"")[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore")
-        return ContentPart("image", None, block, *image_size({"data": str(block.url or image)}))
+        image = block.image if isinstance(block.image, bytes) else b""
+        data = str(block.url or image[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore"))
+        return ContentPart("image", None, block, *image_size({"data": data}))
     kind: Any = _PART_KINDS.get(getattr(block, "block_type", ""), "other")
     return ContentPart(kind, None, block)
 

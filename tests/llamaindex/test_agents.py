@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import AgentWorkflow
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
@@ -175,37 +174,6 @@ class TestContext:
         assert len(broken.sent) == 41
 
 
-class TestHandOff:
-    async def test_two_agents_share_one_record(self) -> None:
-        def first(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            if number < 6:
-                return call(f"a{number}", name="lookup", n=number)
-            return call("h", name="handoff", to_agent="second", reason="your turn")
-
-        def second(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            if number < 6:
-                return call(f"b{number}", name="lookup", n=number)
-            return assistant("done by second")
-
-        models = RecordingLLM(first), RecordingLLM(second)
-        agents = [
-            function_agent(llm, name=name, description=name, can_handoff_to=["second"])
-            for llm, name in zip(models, ("first", "second"), strict=True)
-        ]
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        workflow = AgentWorkflow(agents=agents, root_agent="first")
-        answer = await workflow.run(user_msg="go", memory=memory, max_iterations=40)
-        assert str(answer) == "done by second"
-        for llm in models:
-            assert max(llm.costs) <= LIMIT
-            assert all(problems(sent) == [] for sent in llm.sent)
-        record = memory.get_all()
-        assert orphans(record) == []
-        results = [message.content for message in record if message.role.value == "tool"]
-        assert sum(text in results for text in map(lookup, range(6))) == 6
-        assert len(record) == 1 + 6 * 2 + 2 + 6 * 2 + 1
-
-
 class TestRecall:
     @pytest.mark.parametrize("kind", ["function", "react"])
     async def test_a_cleared_result_comes_back_by_its_handle(self, kind: str) -> None:
@@ -247,10 +215,6 @@ class TestConfiguration:
 def _small(n: int = 0) -> str:
     """Return a little."""
     return f"small {n} " * 40
-
-
-def _lookup_small() -> FunctionTool:
-    return FunctionTool.from_defaults(_small, name="lookup")
 
 
 async def _stop_after(agent: Any, context: Context, steps: int) -> None:

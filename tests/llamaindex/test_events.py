@@ -11,7 +11,7 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index_instrumentation.base.event import BaseEvent
-from pydantic import PrivateAttr
+from pydantic import Field
 
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator import (
@@ -27,19 +27,11 @@ from tests.llamaindex.models import RecordingLLM
 class Keeper(BaseEventHandler):
     """Keeps our events."""
 
-    _kept: list[HistoryCuratedEvent] = PrivateAttr(default_factory=list)
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "Keeper"
+    kept: list[HistoryCuratedEvent] = Field(default_factory=list)
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
         if isinstance(event, HistoryCuratedEvent):
-            self._kept.append(event)
-
-    @property
-    def kept(self) -> list[HistoryCuratedEvent]:
-        return self._kept
+            self.kept.append(event)
 
 
 @pytest.fixture
@@ -50,11 +42,11 @@ def keeper() -> Iterator[Keeper]:
     root.event_handlers.remove(handler)
 
 
-def long_memory(**options: Any) -> CuratedMemory:
+def long_memory() -> CuratedMemory:
     said = [system("rules"), user("task")]
     for number in range(30):
         said += [call(f"c{number}"), result(f"c{number}", "w " * 200)]
-    return CuratedMemory.from_defaults([*said, user("now?")], token_limit=600, **options)
+    return CuratedMemory.from_defaults([*said, user("now?")], token_limit=600)
 
 
 class TestHandler:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
 from llama_index.core.prompts import PromptTemplate
@@ -16,7 +15,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from history_curator import BudgetUnsatisfiableError
-from llamaindex_history_curator import CuratedLLM, CuratedMemory
+from llamaindex_history_curator import CuratedLLM
 from llamaindex_history_curator.llm import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, result, system, user
 from tests.llamaindex.models import RecordingLLM, problems
@@ -99,22 +98,6 @@ async def test_every_way_to_chat_is_curated(way: str) -> None:
 def test_what_cannot_fit_is_refused() -> None:
     with pytest.raises(BudgetUnsatisfiableError, match="Fix"):
         CuratedLLM(llm=RecordingLLM(), token_limit=50).chat([user("big " * 100)])
-
-
-async def test_it_curates_the_running_loop_of_a_plain_agent() -> None:
-    def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-        return call(f"c{number}", name="lookup", n=number) if number < 15 else assistant("done")
-
-    for streaming in (True, False):
-        inner = RecordingLLM(answer)
-        agent = FunctionAgent(
-            llm=CuratedLLM(llm=inner, token_limit=5_000), tools=[lookup], streaming=streaming
-        )
-        memory = CuratedMemory.from_defaults(token_limit=5_000)
-        assert str(await agent.run("go", memory=memory)) == "done"
-        assert max(inner.costs) <= 5_000
-        assert all(problems(sent) == [] for sent in inner.sent)
-        assert len(memory.get_all()) == 32
 
 
 async def test_completion_passes_through() -> None:

@@ -23,26 +23,20 @@ def handle(index: int) -> str:
     return handle_of(LlamaIndexFormat().read(SAID[index], index)[0])
 
 
-def test_by_handle() -> None:
-    assert "the code is 4711" in recall_tool(SAID)(handle=handle(2)).content
-
-
 def test_by_handle_and_lines() -> None:
+    assert "the code is 4711" in recall_tool(SAID)(handle=handle(2)).content
     out = recall_tool(SAID)(handle=handle(2), lines="2").content
     assert "4711" in out
     assert "line one" not in out
 
 
-async def test_where_it_is_awaited() -> None:
-    assert "4711" in (await recall_tool(SAID).acall(query="code")).content
-    assert "4711" in (await recall_tool(lambda: SAID).acall(query="code")).content
+async def read_slowly() -> list[Any]:
+    return SAID
 
 
-async def test_a_record_that_has_to_be_awaited() -> None:
-    async def read() -> list[Any]:
-        return SAID
-
-    assert "4711" in (await recall_tool(read).acall(query="code")).content
+@pytest.mark.parametrize("record", [SAID, lambda: SAID, read_slowly])
+async def test_where_it_is_awaited(record: Any) -> None:
+    assert "4711" in (await recall_tool(record).acall(query="code")).content
 
 
 def test_a_foreign_handle_is_refused_in_words() -> None:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentStream
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.llms.types import ChatResponse
 from llama_index.core.llms import MockLLM
-from pydantic import BaseModel, PrivateAttr
+from llama_index.core.prompts import ChatPromptTemplate
+from pydantic import BaseModel, Field
 
 from history_curator import BudgetUnsatisfiableError, Curator
 from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, CuratedReActAgent
 from tests.llamaindex.factories import assistant, user
-from tests.llamaindex.test_usage import KINDS, STYLES, TOOLS, ask, asks
+from tests.llamaindex.test_usage import KINDS, REPORTED, STYLES, TOOLS, ask, asks
 from tests.llamaindex.wires import NAMES, Request, Wire
 
 SAID = [each for n in range(30) for each in (user(f"{n} " + "word " * 60), assistant("yes " * 60))]
@@ -79,15 +80,12 @@ def test_the_next_view_is_small_enough_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-@pytest.mark.parametrize("kind", ["function", "react"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_agents_go_on_with_a_smaller_view(kind: str, streaming: bool) -> None:
-    options = {"stream_options": {"include_usage": True}} if streaming else {}
-    wire = Small("openai", asks(kind), additional_kwargs=options)
-    agent = KINDS[kind](
-        llm=wire.llm, tools=TOOLS, curator=Curator(max_tokens=4_000), streaming=streaming
-    )
-    answer = await agent.run("what is it?", chat_history=SAID)
-    assert "done" in str(answer)
+    wire = Small("openai", asks(kind), **REPORTED)
+    curator = Curator(max_tokens=4_000)
+    agent = KINDS[kind](llm=wire.llm, tools=TOOLS, curator=curator, streaming=streaming)
+    assert "done" in str(await agent.run("what is it?", chat_history=SAID))
     assert wire.refusals >= 1
     assert len(wire.requests) == 3 + wire.refusals
     assert all("what is it?" in json.dumps(each) for each in wire.requests)
@@ -102,111 +100,84 @@ class Answer(BaseModel):
 class Refusing(MockLLM):
     """Answers in a form, or refuses; its errors are no provider's own."""
 
-    _most: int = PrivateAttr()
-    _words: str = PrivateAttr()
-    _seen: list[int] = PrivateAttr(default_factory=list)
-
-    def __init__(self, most: int, words: str = "input is too long") -> None:
-        super().__init__()
-        self._most, self._words = most, words
+    most: int
+    words: str = "input is too long"
+    seen: list[int] = Field(default_factory=list)
 
     def chat(self, messages: Any, **kwargs: Any) -> Any:
-        self._take(messages)
+        self.seen.append(sum(len(each.content or "") for each in messages))
+        if self.seen[-1] > self.most:
+            raise ValueError(self.words)
         return super().chat(messages, **kwargs)
 
     def structured_predict(self, output_cls: Any, prompt: Any, **kwargs: Any) -> Any:
-        self._take(prompt.format_messages())
+        self.chat(prompt.format_messages())
         return output_cls(text="ok")
 
     async def astructured_predict(self, output_cls: Any, prompt: Any, **kwargs: Any) -> Any:
         return self.structured_predict(output_cls, prompt, **kwargs)
 
-    def _take(self, messages: list[ChatMessage]) -> None:
-        self._seen.append(sum(len(each.content or "") for each in messages))
-        if self._seen[-1] > self._most:
-            raise ValueError(self._words)
+
+async def test_a_structured_answer_is_asked_for_again() -> None:
+    llm, prompt = Refusing(most=6_000), ChatPromptTemplate(message_templates=ASKED)
+    curated = CuratedLLM(llm, token_limit=3_000)
+    assert curated.structured_predict(Answer, prompt).text == "ok"
+    assert len(llm.seen) == 2
+    assert (await curated.astructured_predict(Answer, prompt)).text == "ok"
+    assert len(llm.seen) == 3  # the limit was learned
 
 
-def refusing(**given: Any) -> tuple[Refusing, CuratedLLM]:
-    llm = Refusing(**given)
-    return llm, CuratedLLM(llm, token_limit=3_000)
-
-
-class TestOtherWays:
-    async def test_a_structured_answer(self) -> None:
-        from llama_index.core.prompts import ChatPromptTemplate
-
-        prompt = ChatPromptTemplate(message_templates=ASKED)
-        llm, curated = refusing(most=6_000)
-        assert curated.structured_predict(Answer, prompt).text == "ok"
-        assert len(llm._seen) == 2
-        assert (await curated.astructured_predict(Answer, prompt)).text == "ok"
-        assert len(llm._seen) == 3  # the limit was learned
-
-    def test_two_times_at_the_most(self) -> None:
-        llm, curated = refusing(most=0)
-        with pytest.raises(ValueError, match="too long"):
-            curated.chat(ASKED)
-        assert len(llm._seen) == 3
-
-    def test_other_errors_pass_through_at_once(self) -> None:
-        llm, curated = refusing(most=0, words="the key is not valid")
-        with pytest.raises(ValueError, match="key"):
-            curated.chat(ASKED)
-        assert len(llm._seen) == 1
-
-    def test_when_nothing_smaller_is_left_the_refusal_stands(self) -> None:
-        _, curated = refusing(most=0)
-        with pytest.raises(ValueError, match="too long"):
-            curated.chat([user("word " * 2_000)])
-
-    def test_what_cannot_fit_is_our_own_error(self) -> None:
-        llm, curated = refusing(most=0)
-        with pytest.raises(BudgetUnsatisfiableError):
-            curated.chat([user("word " * 9_000)])
-        assert llm._seen == []
+@pytest.mark.parametrize(
+    ("words", "asked", "error", "told", "times"),
+    [
+        ("input is too long", ASKED, ValueError, "too long", 3),  # two more times at the most
+        ("the key is not valid", ASKED, ValueError, "key", 1),
+        ("input is too long", [user("word " * 2_000)], ValueError, "too long", 1),  # none smaller
+        ("input is too long", [user("word " * 9_000)], BudgetUnsatisfiableError, "Fix", 0),
+    ],
+)
+def test_errors_that_stand(words: str, asked: list[Any], error: Any, told: str, times: int) -> None:
+    llm = Refusing(most=0, words=words)
+    with pytest.raises(error, match=told):
+        CuratedLLM(llm, token_limit=3_000).chat(asked)
+    assert len(llm.seen) == times
 
 
 class Streaming(MockLLM):
     """Says some of an answer, and then that the request was too long; or nothing but that."""
 
-    _said: int = PrivateAttr()
-    _asked: int = PrivateAttr(default=0)
-
-    def __init__(self, said: int) -> None:
-        super().__init__()
-        self._said = said
+    said: int
+    asked: int = 0
 
     async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
-        self._asked += 1
+        self.asked += 1
 
         async def chunks() -> Any:
-            for number in range(self._said):
+            for number in range(self.said):
                 yield ChatResponse(message=assistant("so " * number), delta="so ")
             raise ValueError("input is too long")
 
         return chunks()
 
 
-class TestAgentsAskNoMoreThanTheySay:
-    @pytest.mark.parametrize(("said", "asked"), [(0, 3), (2, 1)], ids=["refused", "begun"])
-    async def test_not_again_once_something_was_shown(self, said: int, asked: int) -> None:
-        llm, shown = Streaming(said), []
-        agent = CuratedReActAgent(llm=llm, token_limit=3_000)
-        running = agent.run("what is it?", chat_history=SAID)
-        async for event in running.stream_events():
-            shown += [event.delta] if isinstance(event, AgentStream) else []
-        with pytest.raises(ValueError, match="too long"):
-            await running
-        assert shown == ["so "] * said
-        assert llm._asked == asked
+@pytest.mark.parametrize(("said", "asked"), [(0, 3), (2, 1)], ids=["refused", "begun"])
+async def test_an_agent_is_not_asked_again_once_something_was_shown(said: int, asked: int) -> None:
+    llm, shown = Streaming(said=said), []
+    running = CuratedReActAgent(llm=llm, token_limit=3_000).run("what is it?", chat_history=SAID)
+    async for event in running.stream_events():
+        shown += [event.delta] if isinstance(event, AgentStream) else []
+    with pytest.raises(ValueError, match="too long"):
+        await running
+    assert shown == ["so "] * said
+    assert llm.asked == asked
 
-    @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-    async def test_an_llm_that_asks_again_itself_is_asked_once(self, streaming: bool) -> None:
-        wire = Small("openai")
-        wire.most = 0
-        llm = CuratedLLM(wire.llm, token_limit=4_000)
-        agent = CuratedFunctionAgent(llm=llm, tools=TOOLS, token_limit=4_000, streaming=streaming)
-        with pytest.raises(Exception, match="maximum context length"):
-            await agent.run("what is it?", chat_history=SAID)
-        assert len(wire.requests) == 3
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
+async def test_an_llm_that_asks_again_itself_is_asked_once(streaming: bool) -> None:
+    wire = Small("openai")
+    wire.most = 0
+    llm = CuratedLLM(wire.llm, token_limit=4_000)
+    agent = CuratedFunctionAgent(llm=llm, tools=TOOLS, token_limit=4_000, streaming=streaming)
+    with pytest.raises(Exception, match="maximum context length"):
+        await agent.run("what is it?", chat_history=SAID)
+    assert len(wire.requests) == 3

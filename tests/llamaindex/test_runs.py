@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import warnings
 from typing import Any
 
 import pytest
@@ -12,13 +11,10 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
-from pydantic import BaseModel
 
-from history_curator.tokens import get_counter
 from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
 from tests.llamaindex.factories import assistant, call, roles, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
-from tests.llamaindex.wires import Request, Step, Wire
 
 LIMIT = 3_000
 
@@ -114,48 +110,6 @@ class TestEightRunsAtOnce:
         memory = CuratedMemory.from_defaults(token_limit=9_000)
         await memory.aput_messages([user("and?"), assistant("1"), user("so?"), assistant("2")])
         assert texts(await memory.aget(input="and?")) == ["and?", "1", "so?", "2"]
-
-
-class Verdict(BaseModel):
-    """What it came to."""
-
-    score: int
-
-
-class TestStructuredAnswers:
-    @pytest.mark.parametrize("kind", ["agent", "workflow"])
-    async def test_the_call_for_it_is_curated(self, kind: str) -> None:
-        numbers = iter(range(100))
-
-        def script(body: Request) -> Step:
-            if "response_format" in body:
-                return Step('{"score": 7}')
-            number = next(numbers)
-            calls = ((f"c{number}", "look", {"n": number}),)
-            return Step(calls=calls) if number % 4 else Step(f"answer {number}")
-
-        wire = Wire("openai", script)
-        options = {"output_cls": Verdict} if kind == "agent" else {}
-        runner: Any = CuratedFunctionAgent(
-            llm=wire.llm, tools=[look], token_limit=LIMIT, streaming=False,
-            system_prompt="be brief", **options,
-        )  # fmt: skip
-        if kind == "workflow":
-            runner = AgentWorkflow(agents=[runner], output_cls=Verdict)
-        memory = CuratedMemory.from_defaults(token_limit=30_000)
-        for question in ("first", "second", "third", "fourth"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)
-                answer = await runner.run(user_msg=question, memory=memory)
-            assert answer.structured_response == {"score": 7}
-            messages = wire.last["messages"]
-            text = messages[-1]["content"]
-            assert "response_format" in wire.last
-            assert [message["role"] for message in messages] == ["system", "user"]
-            assert get_counter("o200k_base").count(json.dumps(messages)) <= LIMIT
-            assert f"<message>{question}</message>" in text
-            assert text.rstrip().endswith("according to the provided schema.")
-        assert wire.refused == []
 
 
 @pytest.mark.parametrize("make", [curated_agent, stock_workflow, curated_workflow])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core.async_utils import asyncio_run
 from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from history_curator.entries import handle_of
 from llamaindex_history_curator import CuratedMemory, recall_tool
@@ -79,8 +84,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def key(request: pytest.FixtureRequest) -> str:
-    return request.node.name
+def memory(store: Any, request: pytest.FixtureRequest) -> CuratedMemory:
+    return open_memory(store, request.node.name)
+
+
+def open_memory(store: Any, key: str) -> CuratedMemory:
+    return CuratedMemory.from_defaults(chat_store=store, chat_store_key=key, token_limit=LIMIT)
 
 
 def conversation() -> list[Any]:
@@ -91,27 +100,21 @@ def conversation() -> list[Any]:
 
 
 class TestEveryStore:
-    def test_sync(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
+    def test_sync(self, memory: CuratedMemory) -> None:
         for message in conversation():
             memory.put(message)
             view = memory.get()
             assert cost(view) <= LIMIT
             assert problems(view, "history") == []
         assert dumped(memory.get_all()) == dumped(conversation())
-        again = CuratedMemory.from_defaults(chat_store=store, chat_store_key=key, token_limit=LIMIT)
+        again = open_memory(memory.chat_store, memory.chat_store_key)
         assert dumped(again.get()) == dumped(memory.get())
         memory.set([user("new")])
         assert texts(again.get_all()) == ["new"]
         memory.reset()
         assert again.get_all() == []
 
-    async def test_async(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
+    async def test_async(self, memory: CuratedMemory) -> None:
         await memory.aput_messages(conversation())
         await memory.aput(user("next"))
         view = await memory.aget()
@@ -124,10 +127,7 @@ class TestEveryStore:
         await memory.areset()
         assert await memory.aget_all() == []
 
-    def test_recall(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
+    def test_recall(self, memory: CuratedMemory) -> None:
         memory.put_messages([user("hi"), assistant("the gate code is 4711"), *conversation()])
         assert "4711" not in dumped(memory.get())
         tool = recall_tool(memory)
@@ -136,13 +136,10 @@ class TestEveryStore:
         assert "4711" in tool(handle=handle).content
         memory.put(user("the lighthouse is closed"))
         assert "closed" in tool(query="lighthouse").content
-        other = CuratedMemory.from_defaults(chat_store=store, chat_store_key=f"not {key}")
+        other = open_memory(memory.chat_store, f"not {memory.chat_store_key}")
         assert "Nothing" in recall_tool(other)(query="gate code").content
 
-    async def test_tasks_lose_nothing_and_keep_their_order(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
+    async def test_tasks_lose_nothing_and_keep_their_order(self, memory: CuratedMemory) -> None:
 
         async def work(worker: int) -> None:
             for number in range(5):
@@ -157,31 +154,75 @@ class TestEveryStore:
             assert own == [f"{worker}-{number}" for number in range(5)]
 
 
-class TestMixing:
-    async def test_recall_from_a_memory_of_the_framework(self, tmp_path: Path) -> None:
-        uri = f"sqlite+aiosqlite:///{tmp_path}/chats.db"
-        old = Memory.from_defaults(
-            session_id="s",
-            token_limit=50,
-            token_flush_size=10,
-            tokenizer_fn=str.split,
-            async_database_uri=uri,
-        )
-        await old.aput(user("the gate code is 4711"))
-        for _ in range(10):
-            await old.aput_messages([user("q " * 9), assistant("a " * 9)])
-        assert "4711" not in dumped(await old.aget())
-        assert "4711" in (await recall_tool(old).acall(query="gate code")).content
+async def test_what_memory_archived_is_part_of_the_record() -> None:
+    options: Any = {"token_limit": 50, "token_flush_size": 10, "tokenizer_fn": str.split}
+    old = Memory.from_defaults(session_id="s", **options)
+    await old.aput(user("the gate code is 4711"))
+    for number in range(10):
+        await old.aput_messages([user(f"q{number} " + "w " * 9), assistant("a " * 9)])
+    assert "4711" not in dumped(await old.aget())
+    assert "4711" in (await recall_tool(old).acall(query="gate code")).content
+    ours = CuratedMemory.from_defaults(chat_store=old.sql_store, chat_store_key="s")
+    assert len(await ours.aget_all()) == 21
+    archived = await ours.aget_all(status=MessageStatus.ARCHIVED)
+    assert 0 < len(archived) < 21
+    await ours.areset(status=MessageStatus.ARCHIVED)
+    assert len(ours.get_all()) == 21 - len(archived)
 
-    async def test_what_memory_archived_is_part_of_the_record(self) -> None:
-        old = Memory.from_defaults(
-            session_id="s", token_limit=50, token_flush_size=10, tokenizer_fn=str.split
-        )
-        for number in range(10):
-            await old.aput_messages([user(f"q{number} " + "w " * 9), assistant("a " * 9)])
-        assert len(await old.aget()) < 20
-        ours = CuratedMemory.from_defaults(chat_store=old.sql_store, chat_store_key="s")
-        assert len(await ours.aget_all()) == 20
+
+@pytest.mark.parametrize("path", [":memory:", "chats.db"])
+def test_a_sync_call_while_the_loop_is_blocked(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SQLAlchemyChatStore("chats", f"sqlite+aiosqlite:///{path}")
+
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(chat_store=store)
+        await memory.aput(user("1"))
+
+        async def inside() -> list[Any]:
+            memory.put(assistant("2"))
+            return memory.get()
+
+        assert texts(asyncio_run(inside())) == [
+            "1",
+            "2",
+        ]  # LlamaIndex blocks a loop wherever it can
+        await memory.aput(user("3"))
+        assert texts(await memory.aget_all()) == ["1", "2", "3"]
+        assert not memory.degraded
+
+    finishes(main)
+
+
+def test_an_engine_of_the_callers_own_stays_usable(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}")
+
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(async_engine=engine, session_id="s")
+        await memory.aput(user("1"))
+        memory.put(user("2"))
+        async with engine.connect() as connection:
+            counted = await connection.exec_driver_sql("select count(*) from llama_index_memory")
+            assert counted.scalar() == 2
+        await engine.dispose()
+
+    finishes(main)
+
+
+def finishes(main: Any) -> None:
+    """Run an async function in a thread that is given up when it hangs; nothing takes a second."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised in the test
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    done.result(60)
 
 
 class TestOutage:

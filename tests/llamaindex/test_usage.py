@@ -32,10 +32,12 @@ def counted(body: Request) -> tuple[int, int]:
     return tokens, tokens * 2 // 3
 
 
+REPORTED: dict[str, Any] = {"additional_kwargs": {"stream_options": {"include_usage": True}}}
+"""OpenAI reports nothing for a stream unless asked."""
+
+
 def opened(name: str, style: str) -> tuple[Wire, CuratedLLM, Curator]:
-    settings: dict[str, Any] = {}
-    if name == "openai" and "stream" in style:  # which reports nothing for a stream unless asked
-        settings["additional_kwargs"] = {"stream_options": {"include_usage": True}}
+    settings = REPORTED if name == "openai" and "stream" in style else {}
     wire = Wire(name, counts=counted, **settings)
     curator = Curator(max_tokens=8_000)
     return wire, CuratedLLM(wire.llm, curator=curator), curator
@@ -91,6 +93,9 @@ class TestLLM:
         assert 1_000 < curator.curate(NEXT).tokens < 1_050
 
 
+KINDS: dict[str, Any] = {"function": CuratedFunctionAgent, "react": CuratedReActAgent}
+
+
 def asks(kind: str) -> Any:
     """A script: looks twice, in the words of its agent, then answers."""
     looks = {
@@ -107,23 +112,15 @@ def asks(kind: str) -> Any:
     return script
 
 
-class TestAgents:
-    @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-    @pytest.mark.parametrize("kind", ["function", "react"])
-    async def test_every_step_is_counted_from_what_was_reported_for_the_last(
-        self, kind: str, streaming: bool
-    ) -> None:
-        options = {"stream_options": {"include_usage": True}} if streaming else {}
-        wire = Wire("openai", asks(kind), counts=counted, additional_kwargs=options)
-        curator = Curator(max_tokens=8_000)
-        agent = KINDS[kind](llm=wire.llm, tools=TOOLS, curator=curator, streaming=streaming)
-        assert "done" in str(await agent.run("what is it?"))
-        assert len(wire.requests) == 3
-        assert curator.calibration is not None
-        assert curator.calibration.reported == counted(wire.last)[0]
-
-
-KINDS: dict[str, Any] = {
-    "function": CuratedFunctionAgent,
-    "react": CuratedReActAgent,
-}
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_step_of_an_agent_is_counted_from_what_was_reported_for_the_last(
+    kind: str, streaming: bool
+) -> None:
+    wire = Wire("openai", asks(kind), counts=counted, **REPORTED if streaming else {})
+    curator = Curator(max_tokens=8_000)
+    agent = KINDS[kind](llm=wire.llm, tools=TOOLS, curator=curator, streaming=streaming)
+    assert "done" in str(await agent.run("what is it?"))
+    assert len(wire.requests) == 3
+    assert curator.calibration is not None
+    assert curator.calibration.reported == counted(wire.last)[0]

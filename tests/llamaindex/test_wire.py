@@ -230,35 +230,3 @@ async def _run(agent: Any) -> Any:
 def look(q: str) -> str:
     """Look something up."""
     return f"found {q}: " + "fact " * 300
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_agent_of_sixty_steps_is_never_refused(name: str) -> None:
-    step = iter(range(1_000))
-
-    def script(body: Request) -> Step:
-        number = next(step)
-        if number >= 60:
-            return Step("done")
-        parts = 2 if number % 7 == 3 else 1
-        calls = tuple((f"call{number}x{part}", "look", {"q": f"{number}"}) for part in range(parts))
-        return Step(calls=calls, thinks=name in ("anthropic", "gemini", "bedrock"))
-
-    opened = Wire(name, script)
-    memory = CuratedMemory.from_defaults(llm=opened.llm, token_limit=6_000)
-    agent = CuratedFunctionAgent(
-        llm=opened.llm, tools=[look], token_limit=6_000, streaming=False, system_prompt="Look."
-    )
-
-    async def run() -> str:
-        first = await agent.run("What is it?", memory=memory, max_iterations=80)
-        await agent.run("And now?", memory=memory)
-        return str(first)
-
-    assert asyncio.run(run()) == "done"
-    assert opened.refused == []
-    assert len(opened.requests) == 62
-    record = memory.get_all()
-    results = [one for one in record if one.role is MessageRole.TOOL]
-    assert len(results) == 60 + sum(1 for number in range(60) if number % 7 == 3)
-    assert all(str(one.content).count("fact") == 300 for one in results)
