@@ -37,9 +37,6 @@ from history_curator.formats.blocks import Slots, entry_fields, restore_order
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
 RESULT_ID_KEYS = ("tool_call_id", "call_id")
-CALL_KEYS = ("tool_calls", "function_call")
-_ID_KEYS = ("call_id", "tool_id", "toolUseId", "id")
-_ARGUMENT_KEYS = ("arguments", "args", "input", "tool_kwargs")
 _PART_KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _IMAGE_HEADER_BYTES = 1 << 16
 _BLOCKS: dict[str, type[Any]] = {
@@ -173,8 +170,7 @@ def citable_text(block: CitableBlock) -> str:
 
 def _read_result_id(message: ChatMessage) -> str | None:
     keywords = message.additional_kwargs
-    keys = (*RESULT_ID_KEYS, "name") if message.role is LlamaRole.FUNCTION else RESULT_ID_KEYS
-    return next((str(keywords[key]) for key in keys if keywords.get(key)), None)
+    return next((str(keywords[key]) for key in RESULT_ID_KEYS if keywords.get(key)), None)
 
 
 def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
@@ -184,9 +180,7 @@ def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
 
 
 def _read_wires(message: ChatMessage) -> tuple[ToolCall, ...]:
-    keywords = message.additional_kwargs
-    wires = keywords.get("tool_calls") or [keywords.get("function_call")]
-    return tuple(map(_read_wire, filter(None, wires)))
+    return tuple(map(_read_wire, message.additional_kwargs.get("tool_calls") or ()))
 
 
 def _read_call(
@@ -198,14 +192,12 @@ def _read_call(
 
 
 def _read_wire(wire: Any) -> ToolCall:
-    """Read a call as an adapter keeps it: a mapping, or an object of its SDK."""
+    """Read a call as OpenAI's adapters keep it: a mapping, or an object of the SDK."""
     fields = wire if isinstance(wire, Mapping) else vars(wire)
     function = fields.get("function") or fields
     inside = function if isinstance(function, Mapping) else vars(function)
-    call_id = next((fields[key] for key in _ID_KEYS if fields.get(key)), None)
-    arguments = next((inside[key] for key in _ARGUMENT_KEYS if key in inside), None)
-    name = inside.get("name") or inside.get("tool_name", "")
-    return _read_call(call_id, name, arguments, None, fields.get("thought_signature"))
+    call_id = fields.get("call_id") or fields.get("id")
+    return _read_call(call_id, inside.get("name", ""), inside.get("arguments"))
 
 
 # Writing: a copy of the source in which only the edited blocks and keywords are replaced.
@@ -221,7 +213,7 @@ def _write_edited(entry: ConversationEntry) -> ChatMessage:
     if role is MessageRole.ASSISTANT and calls == read_calls(source):
         calls = tuple(call for call in calls if _block_of(call))
     elif calls or role is MessageRole.ASSISTANT:  # as blocks alone, which every adapter sends
-        keywords = {key: value for key, value in keywords.items() if key not in CALL_KEYS}
+        keywords.pop("tool_calls", None)
     reasoning = [one for one in entry.reasoning or () if one.raw is not None]
     placed = restore_order(entry, recorded, calls, reasoning)
     blocks = [
@@ -275,9 +267,7 @@ def _write_names(entry: ConversationEntry, source: ChatMessage, keywords: dict[s
     if name != keywords.get("name"):
         keywords["name"] = name
     if entry.role is MessageRole.TOOL and entry.tool_call_id != _read_result_id(source):
-        present = [key for key in RESULT_ID_KEYS if key in keywords]
-        if not present and source.role is not LlamaRole.FUNCTION:
-            present = ["tool_call_id"]
+        present = [key for key in RESULT_ID_KEYS if key in keywords] or ["tool_call_id"]
         keywords.update(dict.fromkeys(present, entry.tool_call_id))
 
 

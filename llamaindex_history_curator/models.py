@@ -30,8 +30,6 @@ from history_curator.integrations import Asked, Window, as_managers, budget_of, 
 from history_curator.tokens import MessageCounter, find_family
 from history_curator.tokens.models import provider_for
 from llamaindex_history_curator.messages import (
-    CALL_KEYS,
-    RESULT_ID_KEYS,
     citable_text,
     read_calls,
     write_call,
@@ -193,17 +191,15 @@ class AdapterWriter:
         found = [self._write_block(block, message) for block in message.blocks]
         blocks = [block for block in found if block is not None]
         in_blocks = any(isinstance(block, ToolCallBlock) for block in blocks)
-        in_keywords = any(keywords.get(key) for key in CALL_KEYS)
-        if in_keywords and (self._sends_calls_twice or not in_blocks):
+        if keywords.get("tool_calls") and (self._sends_calls_twice or not in_blocks):
             calls = read_calls(message)
             # Signatures that Gemini's adapter wrote have no other place.
             if not any((call.extra or {})["thought_signature"] for call in calls):
                 blocks = [one for one in blocks if not isinstance(one, ToolCallBlock)]
                 blocks += [self._write_call(write_call(call)) for call in calls]
-                keywords = {key: one for key, one in keywords.items() if key not in CALL_KEYS}
-        if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
-            ids = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
-            keywords = {**keywords, "tool_call_id": ids[0]} if ids else keywords
+                keywords = {key: one for key, one in keywords.items() if key != "tool_calls"}
+        if role is MessageRole.TOOL and keywords.get("call_id"):
+            keywords = {"tool_call_id": keywords["call_id"], **keywords}
         is_same = len(blocks) == len(message.blocks) and all(map(is_, blocks, message.blocks))
         if is_same and role is message.role and keywords is message.additional_kwargs:
             return message
@@ -225,8 +221,7 @@ class AdapterWriter:
             case ToolCallBlock():
                 return self._write_call(block)
             case CachePoint() if self._is_known:
-                is_first = message.blocks[0] is block
-                if not self._takes_points or is_first or message.role in RESULTS:
+                if not self._takes_points or message.role in RESULTS:
                     return None
                 return _BEDROCK_POINT if self._provider == "bedrock" else block
             case CitableBlock():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
 from llamaindex_history_curator import LlamaIndexFormat
 from llamaindex_history_curator.models import tool_schemas
-from tests.llamaindex.factories import assistant
+from tests.llamaindex.factories import assistant, call
 
 Answer = Callable[[int, Sequence[ChatMessage]], ChatMessage]
 
@@ -61,6 +62,14 @@ class RecordingLLM(MockFunctionCallingLLM):
 
     def class_name(self) -> str:  # type: ignore[override]
         return self.kind
+
+
+def act(kind: str, number: int = 0, name: str = "", **arguments: Any) -> ChatMessage:
+    """One step of an agent, in the words of its kind: a call, or the answer where none is named."""
+    if kind == "react":
+        said = f"Action: {name}\nAction Input: {json.dumps(arguments)}" if name else "Answer: done"
+        return assistant(f"Thought: hm.\n{said}")
+    return call(f"c{number}", name=name, **arguments) if name else assistant("done")
 
 
 _COUNTER = get_counter("o200k_base")

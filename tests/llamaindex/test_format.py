@@ -20,7 +20,6 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
     VideoBlock,
 )
-from llama_index.core.llms.llm import ToolSelection
 from openai.types.chat import ChatCompletionMessageToolCall
 from openai.types.responses import ResponseFunctionToolCall
 
@@ -132,16 +131,12 @@ class TestCalls:
         "encoded",
         [
             wire("c1", arguments='{"q": 1}'),
-            {"id": "c1", "name": "look", "input": {"q": 1}, "type": "tool_use"},
-            {"toolUseId": "c1", "name": "look", "input": {"q": 1}},
-            {"id": "c1", "name": "look", "args": {"q": 1}},
-            ToolSelection(tool_id="c1", tool_name="look", tool_kwargs={"q": 1}),
             ResponseFunctionToolCall(
                 id="fc_9", call_id="c1", name="look", arguments='{"q": 1}', type="function_call"
             ),
             SimpleNamespace(id="c1", function=SimpleNamespace(name="look", arguments='{"q": 1}')),
         ],
-        ids=["openai", "anthropic", "bedrock", "gemini", "selection", "responses", "object"],
+        ids=["openai", "responses", "object"],
     )
     def test_every_adapters_shape_is_read_and_written_as_a_block_when_edited(
         self, encoded: object
@@ -188,16 +183,6 @@ class TestCalls:
         )
         given = [item.arguments for item in read(message).tool_calls or ()]
         assert given == ['{"q": 1}', '{"q": 2}']
-
-    def test_a_legacy_function_call_pairs_by_name(self) -> None:
-        asked = ChatMessage(
-            role="assistant",
-            additional_kwargs={"function_call": {"name": "look", "arguments": '{"q": 1}'}},
-        )
-        answered = ChatMessage(role="function", content="x", additional_kwargs={"name": "look"})
-        assert read(asked).tool_calls == (ToolCall("look", "look", '{"q": 1}'),)
-        assert read(answered).tool_call_id == "look"
-        assert write(read(answered).evolve(tool_call_id="other")) == answered
 
     def test_thought_signatures_stay_beside_their_blocks(self) -> None:
         message = ChatMessage(

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from history_curator import BudgetUnsatisfiableError
 from llamaindex_history_curator import CuratedLLM
 from llamaindex_history_curator.llm import ReadyPrompt
-from tests.llamaindex.factories import assistant, call, result, system, user
+from tests.llamaindex.factories import assistant, call, result, system, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
+from tests.llamaindex.test_usage import STYLES, TOOLS, ask
 from tests.llamaindex.wires import Step, Wire
 
 LIMIT = 400
-
-
-def lookup(n: int) -> str:
-    """Look something up."""
-    return f"{n} " * 2_000
 
 
 def long_history() -> list[ChatMessage]:
@@ -36,62 +30,22 @@ def long_history() -> list[ChatMessage]:
     return [*said, user("now?")]
 
 
-async def _chat(llm: CuratedLLM) -> None:
-    llm.chat(long_history())
-
-
-async def _achat(llm: CuratedLLM) -> None:
-    await llm.achat(long_history())
-
-
-async def _stream(llm: CuratedLLM) -> None:
-    list(llm.stream_chat(long_history()))
-
-
-async def _astream(llm: CuratedLLM) -> None:
-    [part async for part in await llm.astream_chat(long_history())]
-
-
-TOOLS = [FunctionTool.from_defaults(lookup)]
-
-
-async def _with_tools(llm: CuratedLLM) -> None:
-    llm.chat_with_tools(TOOLS, chat_history=long_history())
-
-
-async def _awith_tools(llm: CuratedLLM) -> None:
-    await llm.achat_with_tools(TOOLS, user_msg="now?", chat_history=long_history()[:-1])
-
-
-async def _stream_with_tools(llm: CuratedLLM) -> None:
-    list(llm.stream_chat_with_tools(TOOLS, user_msg=user("now?"), chat_history=long_history()[:-1]))
-
-
-async def _astream_with_tools(llm: CuratedLLM) -> None:
-    stream = await llm.astream_chat_with_tools(TOOLS, chat_history=long_history())
-    [part async for part in stream]
-
-
-WAYS: dict[str, Callable[[CuratedLLM], Any]] = {
-    "chat": _chat,
-    "achat": _achat,
-    "stream_chat": _stream,
-    "astream_chat": _astream,
-    "chat_with_tools": _with_tools,
-    "achat_with_tools": _awith_tools,
-    "stream_chat_with_tools": _stream_with_tools,
-    "astream_chat_with_tools": _astream_with_tools,
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_every_way_to_chat_is_curated(way: str) -> None:
+@pytest.mark.parametrize("tools", [False, True], ids=["plain", "tools"])
+@pytest.mark.parametrize("style", STYLES)
+def test_every_way_to_chat_is_curated(style: str, tools: bool) -> None:
     inner = RecordingLLM()
-    await WAYS[way](CuratedLLM(llm=inner, token_limit=LIMIT))
+    ask(CuratedLLM(llm=inner, token_limit=LIMIT), style, long_history(), tools)
     assert len(inner.sent) == 1
     assert inner.costs[0] <= LIMIT
     assert problems(inner.sent[0]) == []
-    assert inner.sent[0][0].content == "rules"
+    assert texts(inner.sent[0])[:: len(inner.sent[0]) - 1] == ["rules", "now?"]
+
+
+@pytest.mark.parametrize("question", ["now?", user("now?")])
+def test_a_question_beside_the_history(question: Any) -> None:
+    inner = RecordingLLM()
+    llm = CuratedLLM(llm=inner, token_limit=LIMIT)
+    llm.chat_with_tools(TOOLS, user_msg=question, chat_history=long_history()[:-1])
     assert inner.sent[0][-1].content == "now?"
 
 

@@ -87,11 +87,6 @@ class TestView:
         assert bool(empty) is True
         assert (empty or None) is empty
 
-    async def test_async_is_the_same(self) -> None:
-        kept = memory(system(), *turns(50), limit=300)
-        assert dumped(await kept.aget()) == dumped(kept.get())
-        assert dumped(await kept.aget_all()) == dumped(kept.get_all())
-
     async def test_an_async_manager_works_in_aget(self) -> None:
         class Slow:
             async def acurate(self, entries, *, context):  # type: ignore[no-untyped-def]
@@ -145,21 +140,6 @@ class TestRecord:
             message.blocks.append(TextBlock(text="more"))
         assert dumped(kept.get_all()) == before
 
-    async def test_put_and_put_messages(self) -> None:
-        kept = memory()
-        kept.put(user("1"))
-        await kept.aput(assistant("2"))
-        kept.put_messages([user("3"), assistant("4")])
-        await kept.aput_messages([user("5")])
-        assert texts(kept.get_all()) == ["1", "2", "3", "4", "5"]
-
-    def test_two_keys_of_one_store_are_two_conversations(self) -> None:
-        store = SimpleChatStore()
-        first = CuratedMemory.from_defaults(chat_store=store, chat_store_key="a")
-        second = CuratedMemory.from_defaults(chat_store=store, chat_store_key="b")
-        first.put(user("for a"))
-        assert (texts(first.get()), texts(second.get())) == (["for a"], [])
-
     def test_many_threads_lose_nothing(self) -> None:
         kept = memory(limit=300)
 
@@ -189,16 +169,6 @@ class TestSet:
         with pytest.raises(ConversionError, match="Fix"):
             await kept.aset([given])
         assert kept.get() == []
-
-    async def test_reset_forgets_everything(self) -> None:
-        kept = memory(user("1"))
-        kept.set([user("2")])
-        assert texts(kept.get_all()) == ["2"]
-        kept.reset()
-        assert kept.get_all() == []
-        kept.put(user("3"))
-        await kept.areset()
-        assert kept.get_all() == []
 
 
 class TestRetention:

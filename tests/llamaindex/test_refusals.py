@@ -97,10 +97,19 @@ class Answer(BaseModel):
     text: str
 
 
-class Refusing(MockLLM):
+class Mocked(MockLLM):
+    """Takes fields of its own."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+class Refusing(Mocked):
     """Answers in a form, or refuses; its errors are no provider's own."""
 
-    most: int
+    most: int = 0
     words: str = "input is too long"
     seen: list[int] = Field(default_factory=list)
 
@@ -143,10 +152,10 @@ def test_errors_that_stand(words: str, asked: list[Any], error: Any, told: str, 
     assert len(llm.seen) == times
 
 
-class Streaming(MockLLM):
+class Streaming(Mocked):
     """Says some of an answer, and then that the request was too long; or nothing but that."""
 
-    said: int
+    said: int = 0
     asked: int = 0
 
     async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:

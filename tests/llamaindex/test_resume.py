@@ -16,7 +16,7 @@ from llama_index.core.workflow import Context, HumanResponseEvent, InputRequired
 
 from history_curator import ConfigurationError
 from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
-from tests.llamaindex.factories import assistant, texts, user
+from tests.llamaindex.factories import assistant, roles, texts, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import Request, Step, Wire
 
@@ -33,18 +33,18 @@ def elsewhere(memory: CuratedMemory) -> dict[str, Any]:
     return {**data, "id": "another process"}
 
 
-class TestAMemoryThatIsPassed:
-    @pytest.mark.parametrize("kind", ["agent", "workflow"])
-    async def test_it_is_used_in_a_context_that_had_another(self, kind: str) -> None:
-        alone = agent()
-        runner: Any = alone if kind == "agent" else CuratedAgentWorkflow(agents=[alone])
-        context = Context(runner)
-        await runner.run(user_msg="first", ctx=context)
-        memory = CuratedMemory.from_defaults(token_limit=9_000)
-        for question in ("second", "third"):
-            await runner.run(user_msg=question, ctx=context, memory=memory)
-        assert texts(memory.get_all())[::2] == ["second", "third"]
-        assert await context.store.get("memory") is memory
+@pytest.mark.parametrize("in_workflow", [False, True])
+async def test_a_memory_that_is_passed_is_used_in_a_context_that_had_another(
+    in_workflow: bool,
+) -> None:
+    runner: Any = CuratedAgentWorkflow(agents=[agent()]) if in_workflow else agent()
+    context = Context(runner)
+    await runner.run(user_msg="first", ctx=context)
+    memory = CuratedMemory.from_defaults(token_limit=9_000)
+    for question in ("second", "third"):
+        await runner.run(user_msg=question, ctx=context, memory=memory)
+    assert texts(memory.get_all())[::2] == ["second", "third"]
+    assert await context.store.get("memory") is memory
 
 
 class TestAStoreIsFoundAgain:
@@ -85,49 +85,39 @@ class Elsewhere(SimpleChatStore):
         return "Elsewhere"
 
 
-class TestAStoreIsNotFound:
-    def restored(self) -> CuratedMemory:
-        memory = CuratedMemory.from_defaults(chat_store=Elsewhere(), token_limit=9_000)
-        memory.put(user("1"))
-        return CuratedMemory.from_dict({**elsewhere(memory), "messages": None})
-
-    async def test_whoever_uses_it_is_told_what_to_pass_and_where(self) -> None:
-        memory = self.restored()
-        told = r"Elsewhere.*memory=.*chat_store="
-        with pytest.raises(ConfigurationError, match=told):
-            memory.get()
-        with pytest.raises(ConfigurationError, match=told):
-            await memory.aput(user("2"))
-
-    async def test_a_run_that_is_given_a_memory_goes_on(self) -> None:
-        runner = agent()
-        context = Context(runner)
-        await context.store.set("memory", self.restored())
-        memory = CuratedMemory.from_defaults(token_limit=9_000)
-        await runner.run("go", ctx=context, memory=memory)
-        assert texts(memory.get_all())[0] == "go"
+async def test_a_store_that_is_not_found_says_what_to_pass_and_where() -> None:
+    saved = CuratedMemory.from_defaults([user("1")], chat_store=Elsewhere(), token_limit=9_000)
+    lost = CuratedMemory.from_dict({**elsewhere(saved), "messages": None})
+    told = r"Elsewhere.*memory=.*chat_store="
+    with pytest.raises(ConfigurationError, match=told):
+        lost.get()
+    with pytest.raises(ConfigurationError, match=told):
+        await lost.aput(user("2"))
+    runner = agent()
+    context = Context(runner)
+    await context.store.set("memory", lost)
+    memory = CuratedMemory.from_defaults(token_limit=9_000)
+    await runner.run("go", ctx=context, memory=memory)
+    assert texts(memory.get_all())[0] == "go"
 
 
-class TestInTheMiddleOfARun:
-    """Sixty steps; at the thirtieth a person is asked, and answers in another process."""
-
-    @pytest.mark.parametrize("kind", ["agent", pytest.param("workflow", marks=pytest.mark.nightly)])
-    def test_it_goes_on_elsewhere(self, kind: str, tmp_path: Path) -> None:
-        uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
-        saved = asyncio.run(begin(kind, uri))
-        done = subprocess.run(
-            [sys.executable, "-W", "error::UserWarning", "-c", GO_ON, kind],
-            input=json.dumps(saved), text=True, check=False, capture_output=True, cwd=ROOT,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.split() == ["done", "refused:0", "asked:31"]
-        record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
-        assert [one.role.value for one in record] == [
-            "user", *["assistant", "tool"] * 60, "assistant",
-        ]  # fmt: skip
-        results = [one.content for one in record if one.role.value == "tool"]
-        assert results[30] == "Ada says yes"
-        assert all(str(one).startswith(f"{n} found") for n, one in enumerate(results) if n != 30)
+@pytest.mark.parametrize("kind", ["agent", pytest.param("workflow", marks=pytest.mark.nightly)])
+def test_a_run_that_waits_for_a_person_goes_on_in_another_process(
+    kind: str, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
+    saved = json.dumps(asyncio.run(begin(kind, uri)))
+    command = [sys.executable, "-W", "error::UserWarning", "-c", GO_ON, kind]
+    done = subprocess.run(
+        command, input=saved, text=True, check=False, capture_output=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["done", "refused:0", "asked:31"]
+    record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
+    assert roles(record) == ["user", *["assistant", "tool"] * 60, "assistant"]
+    results = [str(one.content) for one in record if one.role.value == "tool"]
+    assert results.pop(30) == "Ada says yes"
+    assert all("found fact" in text for text in results)
 
 
 GO_ON = """

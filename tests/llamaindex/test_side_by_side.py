@@ -14,7 +14,7 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 
 from llamaindex_history_curator import CuratedFunctionAgent, CuratedMemory, CuratedReActAgent
 from tests.llamaindex.factories import assistant, call, dumped, result, roles, texts, turns, user
-from tests.llamaindex.models import RecordingLLM
+from tests.llamaindex.models import RecordingLLM, act
 
 MEMORIES = pytest.mark.parametrize("kind", [ChatMemoryBuffer, Memory, CuratedMemory])
 SAID = [user("look"), call("c1", q="x"), result("c1", "found"), assistant("There.")]
@@ -74,33 +74,24 @@ def look(q: str) -> str:
     return f"found {q}"
 
 
-def looker() -> RecordingLLM:
-    return RecordingLLM(
-        lambda n, _: call(f"c{n}", name="look", q=str(n)) if n % 4 != 3 else assistant(f"done {n}")
-    )
-
-
-def reasoner() -> RecordingLLM:
-    text = 'Thought: hm.\nAction: look\nAction Input: {{"q": "{0}"}}'
-    return RecordingLLM(
-        lambda n, _: assistant(text.format(n) if n % 4 != 3 else "Thought: so.\nAnswer: done")
-    )
+def looking(kind: str) -> RecordingLLM:
+    return RecordingLLM(lambda n, _: act(kind, n, "look", q=str(n)) if n % 4 != 3 else act(kind))
 
 
 @pytest.mark.parametrize(
-    ("stock", "ours", "llm"),
+    ("stock", "ours", "words"),
     [
-        (FunctionAgent, CuratedFunctionAgent, looker),
-        (ReActAgent, CuratedReActAgent, reasoner),
+        (FunctionAgent, CuratedFunctionAgent, "function"),
+        (ReActAgent, CuratedReActAgent, "react"),
     ],
 )
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("in_workflow", [False, True])
 async def test_agents_that_fit_send_and_keep_the_same(
-    stock: Any, ours: Any, llm: Any, streaming: bool, in_workflow: bool
+    stock: Any, ours: Any, words: str, streaming: bool, in_workflow: bool
 ) -> None:
     async def work(kind: Any, memory: Any) -> tuple[Any, ...]:
-        model, events = llm(), []
+        model, events = looking(words), []
         runner = kind(llm=model, tools=[look], streaming=streaming)
         runner = AgentWorkflow(agents=[runner]) if in_workflow else runner
         for question in ("one", "two"):

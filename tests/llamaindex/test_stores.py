@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -23,64 +21,17 @@ from llamaindex_history_curator import CuratedMemory, recall_tool
 from llamaindex_history_curator.messages import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user
 from tests.llamaindex.models import cost, problems
-from tests.stores.servers import PostgresServer, RedisServer, Server
 
 LIMIT = 300
-KINDS = ["simple", "sqlite", "sqlite-memory", "postgres", "postgres-sql", "redis"]
+# Servers, and what happens when they die, are in tests/stores.
+URIS = {"sqlite": "sqlite+aiosqlite:///chats.db", "sqlite-memory": "sqlite+aiosqlite:///:memory:"}
 
 
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    pytest.importorskip("llama_index.storage.chat_store.redis")
-    server = RedisServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    pytest.importorskip("llama_index.storage.chat_store.postgres")
-    server = PostgresServer()
-    yield server
-    server.close()
-
-
-def open_redis(server: Server) -> Any:
-    from llama_index.storage.chat_store.redis import RedisChatStore
-
-    return RedisChatStore(redis_url=server.url)
-
-
-def open_postgres(server: Server) -> Any:
-    from llama_index.storage.chat_store.postgres import PostgresChatStore
-
-    return PostgresChatStore.from_params(
-        connection_string=server.url.replace("postgresql://", "postgresql+psycopg://"),
-        async_connection_string=server.url.replace("postgresql://", "postgresql+asyncpg://"),
-        table_name="chats",
-    )
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    kind = request.param
-    if kind == "simple":
-        return SimpleChatStore()
-    if kind == "sqlite":
-        return SQLAlchemyChatStore(
-            table_name="chats", async_database_uri=f"sqlite+aiosqlite:///{tmp_path}/chats.db"
-        )
-    if kind == "sqlite-memory":
-        return SQLAlchemyChatStore(table_name="chats")
-    if kind == "redis":
-        return open_redis(request.getfixturevalue("redis"))
-    server = request.getfixturevalue("postgres")
-    if kind == "postgres":
-        return open_postgres(server)
-    return SQLAlchemyChatStore(
-        table_name="sqlchats",
-        async_database_uri=server.url.replace("postgresql://", "postgresql+asyncpg://"),
-    )
+@pytest.fixture(params=["simple", *URIS])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    uri = URIS.get(request.param)
+    return SQLAlchemyChatStore("chats", uri) if uri else SimpleChatStore()
 
 
 @pytest.fixture
@@ -170,13 +121,8 @@ async def test_what_memory_archived_is_part_of_the_record() -> None:
     assert len(ours.get_all()) == 21 - len(archived)
 
 
-@pytest.mark.parametrize("path", [":memory:", "chats.db"])
-def test_a_sync_call_while_the_loop_is_blocked(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = SQLAlchemyChatStore("chats", f"sqlite+aiosqlite:///{path}")
-
+@pytest.mark.parametrize("store", URIS, indirect=True)
+def test_a_sync_call_while_the_loop_is_blocked(store: Any) -> None:
     async def main() -> None:
         memory = CuratedMemory.from_defaults(chat_store=store)
         await memory.aput(user("1"))
@@ -225,53 +171,29 @@ def finishes(main: Any) -> None:
     done.result(60)
 
 
-class TestOutage:
-    @pytest.mark.parametrize("kind", ["redis", "postgres"])
-    async def test_the_conversation_goes_on_and_the_store_catches_up(
-        self, kind: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        server: Server = request.getfixturevalue(kind)
-        opened = (open_redis if kind == "redis" else open_postgres)(server)
-        memory = CuratedMemory.from_defaults(chat_store=opened, chat_store_key=f"outage-{kind}")
-        memory.put_messages([user("1"), assistant("2")])
-        server.kill()
-        try:
-            with caplog.at_level(logging.WARNING, "history_curator.store"):
-                memory.put(user("3"))
-                await memory.aput(assistant("4"))
-                assert texts(memory.get()) == ["1", "2", "3", "4"]
-                assert texts(await memory.aget()) == ["1", "2", "3", "4"]
-            assert memory.degraded
-            assert caplog.text.count("is unavailable") == 1
-        finally:
-            server.restart()
-        memory.put(user("5"))
-        assert not memory.degraded
-        fresh = CuratedMemory.from_defaults(
-            chat_store=(open_redis if kind == "redis" else open_postgres)(server),
-            chat_store_key=f"outage-{kind}",
-        )
-        assert texts(fresh.get_all()) == ["1", "2", "3", "4", "5"]
+class Flaky(SimpleChatStore):
+    """A store that can be down."""
 
-    def test_a_replaced_record_reaches_the_store_when_it_is_back(self) -> None:
-        class Flaky(SimpleChatStore):
-            down: bool = False
+    down: bool = False
 
-            def get_messages(self, key: str) -> list[Any]:
-                if self.down:
-                    raise ConnectionError("down")
-                return super().get_messages(key)
+    def get_messages(self, key: str) -> list[Any]:
+        if self.down:
+            raise ConnectionError("down")
+        return super().get_messages(key)
 
-            def set_messages(self, key: str, messages: list[Any]) -> None:
-                if self.down:
-                    raise ConnectionError("down")
-                super().set_messages(key, messages)
+    def set_messages(self, key: str, messages: list[Any]) -> None:
+        self.get_messages(key)
+        super().set_messages(key, messages)
 
-        store = Flaky()
-        memory = CuratedMemory.from_defaults([user("1")], chat_store=store)
-        store.down = True
-        memory.set([user("2")])
-        assert texts(memory.get_all()) == ["2"]
-        store.down = False
-        memory.put(assistant("3"))
-        assert texts(store.get_messages("chat_history")) == ["2", "3"]
+
+async def test_a_replaced_record_reaches_the_store_when_it_is_back() -> None:
+    store = Flaky()
+    memory = CuratedMemory.from_defaults([user("1")], chat_store=store)
+    store.down = True
+    memory.set([user("2")])
+    assert texts(memory.get_all()) == texts(await memory.aget()) == ["2"]
+    assert memory.degraded
+    store.down = False
+    await memory.aput(assistant("3"))
+    assert texts(store.get_messages("chat_history")) == ["2", "3"]
+    assert not memory.degraded
