@@ -56,16 +56,11 @@ class CuratedAgent(BaseWorkflowAgent):
         curated = CuratedLLM(llm or Settings.llm, **options)
         curated._place = "agent"
         super().__init__(llm=curated, **kwargs)
-        self._add_recall_tool(curated)
-
-    def _add_recall_tool(self, llm: CuratedLLM) -> None:
-        tools = list[Any](self.tools or ())
-        wanted = llm.curator.recall_tool
-        if not wanted or any(tool.metadata.fn_schema is RecallRequest for tool in tools):
-            return
-        name = recall_tool_name(wanted)
-        # Among the agent's own tools, because a workflow of several agents looks there only.
-        self.tools = [*tools, recall_tool(counter=llm.curator.counter, name=name)]
+        tools, wanted = list[Any](self.tools or ()), curated.curator.recall_tool
+        if wanted and not any(tool.metadata.fn_schema is RecallRequest for tool in tools):
+            # Among the agent's own tools, because a workflow of several agents looks there only.
+            counter, name = curated.curator.counter, recall_tool_name(wanted)
+            self.tools = [*tools, recall_tool(counter=counter, name=name)]
 
     async def take_step(
         self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
@@ -95,10 +90,9 @@ class CuratedAgent(BaseWorkflowAgent):
 class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     """A `FunctionAgent` whose every model call is a curated view of everything so far.
 
-    The scratchpad stays whole and reaches the memory when the run ends. Works with any memory, and
-    in an `AgentWorkflow`; without a memory it gets a `CuratedMemory`. The arguments are those of
-    `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes. With ``recall_tool`` it also gets
-    the tool that takes the handles of placeholders; a text is the tool's name.
+    Works with any memory, and in an `AgentWorkflow`; without a memory it gets a `CuratedMemory`. The
+    arguments are those of `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes. With
+    ``recall_tool`` it also gets the tool that takes the handles of placeholders.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -110,9 +104,8 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
 class CuratedReActAgent(CuratedAgent, ReActAgent):
     """A `ReActAgent` whose every model call is a curated view of everything so far.
 
-    Actions and observations are curated as calls and results, so a long observation is shortened
-    like a tool result and the question stays. A system message from memory is kept. The arguments
-    are those of `ReActAgent` and of `CuratedLLM`, see `CuratedFunctionAgent`.
+    Actions and observations are curated as calls and results. A system message from memory is kept.
+    The arguments are those of `ReActAgent` and of `CuratedLLM`, see `CuratedFunctionAgent`.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -154,9 +147,8 @@ _steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
 class CuratedAgentWorkflow(AgentWorkflow):
     """An `AgentWorkflow` of curated agents, with one complete record.
 
-    Curated agents work in a plain `AgentWorkflow` as well. In this one, a memory that is passed is
-    used also in a context that had another, and the first run without one starts with a
-    `CuratedMemory`.
+    Unlike a plain one it uses a memory that is passed also in a context that had another, and starts
+    with a `CuratedMemory` where none is passed.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -205,12 +197,10 @@ async def _show_state(ctx: Any, messages: list[ChatMessage]) -> list[ChatMessage
         await ctx.store.set(_STATED, messages[-1].content if messages else asked)
         return messages
     stated = await ctx.store.get(_STATED, default=asked)
-    return [_restate(one, stated) if one.content == asked else one for one in messages]
-
-
-def _restate(message: ChatMessage, text: str | None) -> ChatMessage:
-    """Return a question with another text; its images stay."""
-    if message.role.value != "user" or message.content == text:
-        return message
-    others = [block for block in message.blocks if not isinstance(block, TextBlock)]
-    return message.model_copy(update={"blocks": [TextBlock(text=text or ""), *others]})
+    out = list(messages)
+    for place, one in enumerate(messages):
+        if one.role.value == "user" and one.content == asked != stated:
+            others = [block for block in one.blocks if not isinstance(block, TextBlock)]
+            blocks = [TextBlock(text=stated or ""), *others]
+            out[place] = one.model_copy(update={"blocks": blocks})
+    return out
