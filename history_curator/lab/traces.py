@@ -173,7 +173,7 @@ def read_spans(rows: Iterable[Any]) -> Iterator[Row]:
     for row in rows:
         scopes = (s for one in list_at(row, "resourceSpans") for s in list_at(one, "scopeSpans"))
         for span in [span for scope in scopes for span in list_at(scope, "spans")] or [row]:
-            values = _unwrap_pairs(pick(span, "attributes"))
+            values = object_at(span, "attributes") or _unwrap(list_at(span, "attributes"))
             names = ("input_tokens", "cache_read.input_tokens", "cache_creation.input_tokens",
                      "output_tokens")  # fmt: skip
             counts = [int(values.get(f"gen_ai.usage.{name}") or 0) for name in names]
@@ -196,18 +196,14 @@ def read_spans(rows: Iterable[Any]) -> Iterator[Row]:
             }
 
 
-def _unwrap_pairs(given: Any) -> dict[str, Any]:
-    """Return attributes as a dict, whether they are one or pairs with the names of types."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    return {str(pick(each, "key")): _unwrap(pick(each, "value")) for each in given or ()}
-
-
 def _unwrap(given: Any) -> Any:
+    """Return a value, or a list of pairs, without the names of types that OTLP gives them."""
+    if isinstance(given, list):
+        return {str(pick(each, "key")): _unwrap(pick(each, "value")) for each in given}
     kind, value = next(iter(object_at(given).items()), ("", None))
     if kind == "arrayValue":
         return [_unwrap(each) for each in list_at(value, "values")]
-    return _unwrap_pairs(pick(value, "values")) if kind == "kvlistValue" else value
+    return _unwrap(list_at(value, "values")) if kind == "kvlistValue" else value
 
 
 def _as_chat(messages: Iterable[Any]) -> list[dict[str, Any]]:
