@@ -445,21 +445,11 @@ const themeButton = () => {
   });
 };
 
-/* Large pages carry their data compressed, in base 85 without what HTML reads. */
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_`{|}~";
+/* Large pages carry their data compressed. */
 const readData = async () => {
   const block = $("report");
-  const text = block.textContent;
-  if (!block.dataset.bytes) return JSON.parse(text);
-  const value = new Uint8Array(128);
-  [...DIGITS].forEach((digit, at) => { value[digit.charCodeAt(0)] = at; });
-  const bytes = new DataView(new ArrayBuffer(text.length / 5 * 4));
-  for (let at = 0; at < text.length; at += 5) {
-    let four = 0;
-    for (let k = at; k < at + 5; k++) four = four * 85 + value[text.charCodeAt(k)];
-    bytes.setUint32(at / 5 * 4, four);
-  }
-  const packed = bytes.buffer.slice(0, Number(block.dataset.bytes));
+  if (!block.dataset.encoding) return JSON.parse(block.textContent);
+  const packed = Uint8Array.from(atob(block.textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 };

@@ -163,7 +163,7 @@ class TestLooks:
     def test_large_sessions_are_compressed_and_open(self, show: Any) -> None:
         opened = show(conversation(300, words=300), {"mine": Curator(max_tokens=20_000)})
         text = opened.path.read_text(encoding="utf-8")
-        assert ' data-bytes="' in text
+        assert ' data-encoding="gzip"' in text
         assert len(text) < 400_000
         assert opened.page.locator(".row").count() < 300
         opened.assert_clean()
