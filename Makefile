@@ -45,7 +45,7 @@ bench: $(STAMP)  ## measure costs and what views hold, and write docs/generated
 package: $(STAMP)  ## build the wheel, install it with each extra in an empty place, run it
 	$(BIN)/python -m tests.packaging.try_wheel
 
-versions:  ## the core's tests under every Python from 3.10 that is installed
+versions:  ## the core on every Python that is installed, adapters on old and new frameworks
 	$(PYTHON) -m tests.packaging.try_versions
 
 docs: $(STAMP)  ## build the documentation into site/

@@ -228,8 +228,14 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
 def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:
     """Return a request that leaves no history to the provider's server."""
-    settings = {k: v for k, v in request.model_settings.items() if k not in models.SERVER_HISTORY}
-    model = request.model
-    if getattr(model, "use_previous_response_id", False):
-        model = model.model_copy(update={"use_previous_response_id": False})
-    return request.override(model=model, model_settings=settings)
+
+    def without(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: settings[key] for key in settings if key not in models.SERVER_HISTORY}
+
+    fields, changed = request.model.__dict__, dict[str, Any]()
+    if fields.get("use_previous_response_id"):
+        changed["use_previous_response_id"] = False
+    if fields.get("model_kwargs"):
+        changed["model_kwargs"] = without(fields["model_kwargs"])
+    model = request.model.model_copy(update=changed) if changed else request.model
+    return request.override(model=model, model_settings=without(request.model_settings))

@@ -30,7 +30,7 @@ def view_of(socket: str, model: Any, messages: list[Any]) -> list[Any]:
         middleware = HistoryCuratorMiddleware(max_tokens=10_000)
         return list(middleware.curator_for(model).curate(messages, tail="request").messages)
     if socket == "for_model":
-        return HistoryCurator.for_model(model, tail="request").invoke(messages)
+        return HistoryCurator.for_model(model, 10_000, tail="request").invoke(messages)
     step = (HistoryCurator(max_tokens=10_000, provider="auto") | model).steps[0]
     return list(step.invoke(messages))
 

@@ -66,11 +66,16 @@ class TestInAnAgent:
         agent_with(summariser, model).invoke({"messages": history()})
         assert all("nostream" in tags for tags, _ in summariser.calls)
         assert all(known["lc_source"] == "summarization" for _, known in summariser.calls)
+        assert all("nostream" not in tags for tags, _ in model.calls)
+
+    def test_langchain_itself_hides_its_calls_where_it_can(self) -> None:
+        pytest.importorskip("langchain.agents.middleware.internal_call_transformer")
+        summariser, model = Counting(says=SUMMARY), Counting()
+        agent_with(summariser, model).invoke({"messages": history()})
         assert all("lc_internal_call" in known for _, known in summariser.calls)
         assert not any("lc_internal_call" in known for _, known in model.calls)
         assert HistoryCuratorMiddleware.transformers
         assert HistoryCuratorMiddleware.trace_policy
-        assert all("nostream" not in tags for tags, _ in model.calls)
 
     def test_the_summary_stands_before_a_question_not_between_it_and_its_answer(self) -> None:
         summariser = Counting(says=SUMMARY)

@@ -234,8 +234,11 @@ class TestHistoryOfTheServer:
             with pytest.raises(ConfigurationError, match=r"the server keeps the history.*Fix"):
                 use()
 
-    def test_is_replaced_by_the_view_where_it_is_asked_for(self) -> None:
-        wire = Wire("responses", use_previous_response_id=True)
+    @pytest.mark.parametrize(
+        "settings", [{"use_previous_response_id": True}, {"model_kwargs": {"conversation": "c1"}}]
+    )
+    def test_is_replaced_by_the_view_where_it_is_asked_for(self, settings: dict[str, Any]) -> None:
+        wire = Wire("responses", **settings)
         answer = AIMessage("4", response_metadata={"id": "resp_1"}, id="resp_1")
         said = {"messages": [*self.SAID[:-1], answer, self.SAID[-1]]}
         for replaces in (False, True):
@@ -244,10 +247,10 @@ class TestHistoryOfTheServer:
             if replaces:
                 agent.invoke(said)
             else:
-                with pytest.raises(ConfigurationError, match="use_previous_response_id"):
+                with pytest.raises(ConfigurationError, match="the server keeps the history"):
                     agent.invoke(said)
         (body,) = wire.requests
-        assert "previous_response_id" not in body
+        assert body.keys().isdisjoint(("previous_response_id", "conversation"))
         assert 10 < len(body["input"]) < 60
 
 

@@ -30,7 +30,7 @@ class RecordingLLM(MockFunctionCallingLLM):
     _calls: list[tuple[list[ChatMessage], list[Any]]] = PrivateAttr(default_factory=list)
 
     def __init__(self, answer: Answer | None = None, **data: Any) -> None:
-        super().__init__(is_chat_model=True, **data)
+        super().__init__(**data)
         script = answer or (lambda number, messages: assistant(f"answer {number}"))
 
         def respond(messages: Sequence[ChatMessage], **kwargs: Any) -> ChatMessage:
