@@ -14,6 +14,7 @@ from langchain_core.tools import tool
 
 from history_curator.errors import ConfigurationError
 from langchain_history_curator import (
+    EVENT_NAME,
     HistoryCurator,
     HistoryCuratorMiddleware,
     model_node,
@@ -189,27 +190,27 @@ class TestStreams:
         if kind in ("agent", "silent agent"):
             ours = HistoryCuratorMiddleware(max_tokens=2_000, stream_events=kind == "agent")
             return agents.create_agent(model, [], middleware=[ours])
+        hook = pre_model_hook(2_000) | (lambda update: {"messages": update.popitem()[1]})
         graph = pytest.importorskip("langgraph.graph")
         builder = graph.StateGraph(graph.MessagesState)
-        builder.add_node("first", model_node(model, 2_000))
-        if kind == "hook":
-            hook = pre_model_hook(2_000) | (lambda update: {"messages": update.popitem()[1]})
-            builder = graph.StateGraph(graph.MessagesState)
-            builder.add_node("first", hook)
+        builder.add_node("first", hook if kind == "hook" else model_node(model, 2_000))
         builder.set_entry_point("first")
         return builder.compile()
 
     @pytest.mark.parametrize("kind", ["agent", "silent agent", "node", "hook"])
     async def test_a_curation_is_one_custom_event(self, kind: str) -> None:
-        given: Any = {"messages": [("user", "hi")]}
+        given: Any = {"messages": [*history_of(60), ("user", "hi")]}
         graph, expected = self.graph(kind), 0 if kind == "silent agent" else 1
         assert len(list(graph.stream(given, stream_mode="custom"))) == expected
-        named = [
-            event["name"]
+        events = [
+            event["data"]
             async for event in graph.astream_events(given, version="v2")
-            if event["event"] == "on_custom_event"
+            if event["event"] == "on_custom_event" and event["name"] == EVENT_NAME
         ]
-        assert len(named) == expected
+        assert len(events) == expected
+        for data in events:
+            assert data["original_count"] == 121 > data["curated_count"]
+            assert data["actions"]["dropped"] > 0
 
 
 class TestHistoryOfTheServer:
