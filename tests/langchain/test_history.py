@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.prompts import ChatPromptTemplate
 
 from history_curator.config import RetentionConfig
 from history_curator.record import prune
@@ -54,11 +54,17 @@ def exchange(turn: int, size: int = 200) -> list[BaseMessage]:
     ]
 
 
-def sqlite(tmp_path: Path, name: str = "h") -> Any:
+def sqlite(tmp_path: Path, name: str = "h", *, driver: str = "sqlite", **more: Any) -> Any:
     community = pytest.importorskip("langchain_community.chat_message_histories")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return community.SQLChatMessageHistory(name, connection=f"sqlite:///{tmp_path / 'h.db'}")
+        address = f"{driver}:///{tmp_path / 'h.db'}"
+        return community.SQLChatMessageHistory(name, connection=address, **more)
+
+
+def async_sqlite(tmp_path: Path) -> Any:
+    pytest.importorskip("aiosqlite")
+    return sqlite(tmp_path, driver="sqlite+aiosqlite", async_mode=True)
 
 
 def curated(
@@ -100,11 +106,7 @@ class TestStores:
         assert shape(again.messages) == shape(first.messages)
 
     async def test_an_async_sqlite_store(self, tmp_path: Path) -> None:
-        community = pytest.importorskip("langchain_community.chat_message_histories")
-        pytest.importorskip("aiosqlite")
-        store = community.SQLChatMessageHistory(
-            "h", connection=f"sqlite+aiosqlite:///{tmp_path / 'a.db'}", async_mode=True
-        )
+        store = async_sqlite(tmp_path)
         history = CuratedChatMessageHistory(store, max_tokens=1_000)
         await history.aadd_messages(exchange(1))
         assert len(await history.aget_messages()) == 4
@@ -161,11 +163,8 @@ class TestRetention:
     ) -> None:
         store, other = sqlite(tmp_path), sqlite(tmp_path)
         monkeypatch.setattr(store, "clear", lambda: pytest.fail("the thread was cleared"))
-        history = CuratedChatMessageHistory(
-            store,
-            max_tokens=9_000,
-            retention={"preserve_turns": 1, "persist_tool_invocations": keep},
-        )
+        rules = {"preserve_turns": 1, "persist_tool_invocations": keep}
+        history = curated(store, 0, retention=rules)
         apply = prune.apply_retention
 
         def while_the_other_writes(*given: Any, **options: Any) -> Any:
@@ -185,19 +184,10 @@ class TestRetention:
     async def test_rows_of_an_async_store_are_edited_in_place(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        pytest.importorskip("aiosqlite")
-        community = pytest.importorskip("langchain_community.chat_message_histories")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            store = community.SQLChatMessageHistory(
-                "h", connection=f"sqlite+aiosqlite:///{tmp_path / 'h.db'}", async_mode=True
-            )
+        store = async_sqlite(tmp_path)
         monkeypatch.setattr(store, "aclear", lambda: pytest.fail("the thread was cleared"))
-        history = CuratedChatMessageHistory(
-            store,
-            max_tokens=9_000,
-            retention={"preserve_turns": 1, "persist_tool_invocations": "none"},
-        )
+        rules = {"preserve_turns": 1, "persist_tool_invocations": "none"}
+        history = curated(store, 0, retention=rules)
         for turn in range(3):
             await history.aadd_messages(exchange(turn))
         stored = await store.aget_messages()
@@ -224,12 +214,8 @@ class TestRetention:
 
     def test_a_trimmed_result_loses_its_artifact(self) -> None:
         store = ListStore()
-        history = CuratedChatMessageHistory(
-            store,
-            max_tokens=9_000,
-            retention={"preserve_turns": 1, "persist_tool_invocations": "trimmed"},
-            rewrite=True,
-        )
+        rules = {"preserve_turns": 1, "persist_tool_invocations": "trimmed"}
+        history = curated(store, 0, retention=rules, rewrite=True)
         for turn in range(2):
             said = exchange(turn)
             said[2] = tool(f"c{turn}", text_of(turn, 200), artifact={"rows": [1] * 500})
@@ -238,34 +224,27 @@ class TestRetention:
         assert artifacts == [None, {"rows": [1] * 500}]
 
 
-class TestRunnableWithMessageHistory:
-    def chain(self, model: ScriptedModel, tmp_path: Path, budget: int) -> Any:
-        from langchain_core.runnables.history import RunnableWithMessageHistory
+def test_in_a_chain_over_sqlite_nothing_is_lost(tmp_path: Path) -> None:
+    from langchain_core.runnables.history import RunnableWithMessageHistory
 
-        prompt = ChatPromptTemplate.from_messages(
-            [("system", "be brief"), MessagesPlaceholder("history"), ("human", "{question}")]
+    model = ScriptedModel(steps=0, window=500)
+    prompt = ChatPromptTemplate(
+        [("system", "be brief"), ("placeholder", "{history}"), ("human", "{question}")]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chain = RunnableWithMessageHistory(
+            prompt | model,
+            lambda name: CuratedChatMessageHistory(sqlite(tmp_path, name), max_tokens=400),
+            input_messages_key="question",
+            history_messages_key="history",
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return RunnableWithMessageHistory(
-                prompt | model,
-                lambda session_id: CuratedChatMessageHistory(
-                    sqlite(tmp_path, session_id), max_tokens=budget
-                ),
-                input_messages_key="question",
-                history_messages_key="history",
-            )
-
-    def test_over_sqlite_nothing_is_lost(self, tmp_path: Path) -> None:
-        model = ScriptedModel(steps=0, window=500)
-        chain = self.chain(model, tmp_path, 400)
-        session: Any = {"configurable": {"session_id": "s"}}
-        for turn in range(60):
-            chain.invoke({"question": f"question {turn} " + "word " * 20}, session)
-        record = sqlite(tmp_path, "s").messages
-        assert [m.text.split()[1] for m in record if m.type == "human"] == [
-            str(turn) for turn in range(60)
-        ]
-        assert len(record) == 120
-        assert max(map(len, model.views)) < 40
-        assert max(model.costs) <= 500
+    session: Any = {"configurable": {"session_id": "s"}}
+    for turn in range(60):
+        chain.invoke({"question": f"question {turn} " + "word " * 20}, session)
+    record = sqlite(tmp_path, "s").messages
+    questions = [m.text.split()[1] for m in record if m.type == "human"]
+    assert questions == [str(turn) for turn in range(60)]
+    assert len(record) == 120
+    assert max(map(len, model.views)) < 40
+    assert max(model.costs) <= 500

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.load import dumps, loads
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.prompts import ChatPromptTemplate
 
 from history_curator.curator import load_settings
 from history_curator.errors import ConversionError
 from history_curator.tokens import count_tokens
-from langchain_history_curator import EVENT_NAME, HistoryCurator
+from langchain_history_curator import HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
-from tests.langchain.scripted import ScriptedModel, look, refusals, shape, text_of
+from tests.langchain.scripted import look, refusals, shape, text_of
 
 
 def conversation(turns: int = 40) -> list[BaseMessage]:
@@ -84,12 +83,6 @@ class TestGuarantees:
 
 
 class TestRunnable:
-    def chain(self, model: ScriptedModel, budget: int = 1_000) -> Any:
-        prompt = ChatPromptTemplate.from_messages(
-            [("system", "be brief"), MessagesPlaceholder("history"), ("human", "{question}")]
-        )
-        return prompt | HistoryCurator(max_tokens=budget) | model
-
     def test_stream_passes_the_models_chunks_through(self) -> None:
         from langchain_core.language_models import FakeListChatModel
 
@@ -111,21 +104,6 @@ class TestRunnable:
         config = {"managers": ["passthrough"], "max_tokens": 4_000, "reasoning": "strip"}
         step = HistoryCurator(**load_settings(config, overrides={"max_tokens": 900}))
         assert (step.max_tokens, step.reasoning, len(step.managers)) == (900, "strip", 1)
-
-
-class TestEvents:
-    def test_a_custom_event_inside_a_run(self) -> None:
-        seen: list[Any] = []
-
-        class Listener(BaseCallbackHandler):
-            def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
-                seen.append((name, data))
-
-        HistoryCurator(max_tokens=600).invoke(conversation(), {"callbacks": [Listener()]})
-        ((name, data),) = seen
-        assert name == EVENT_NAME
-        assert data["original_count"] > data["curated_count"]
-        assert data["actions"]["dropped"] > 0
 
 
 def test_shadow_mode_sends_everything() -> None:

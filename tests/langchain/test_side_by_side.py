@@ -95,37 +95,28 @@ class TestRunnableWithMessageHistory:
             chain = RunnableWithMessageHistory(inner, find_thread if more else find, **keys, **more)
         return chain, stores
 
-    def outcome(self, form: str, open_history: Open, how: str) -> Any:
+    async def outcome(self, form: str, open_history: Open, how: str) -> Any:
         chain, stores = self.chain(form, open_history)
-        give = KEYS[form][2]
+        calls: dict[str, Callable[[Any], Any]] = {
+            "invoke": lambda given: chain.invoke(given, SESSION),
+            "stream": lambda given: list(chain.stream(given, SESSION))[-1],
+            "batch": lambda given: chain.batch([given], SESSION)[0],
+        }
         out = []
         for text in ("hello", "good bye"):
-            if how == "stream":
-                out.append(list(chain.stream(give(text), SESSION))[-1])
-            elif how == "batch":
-                out.append(chain.batch([give(text)], SESSION)[0])
-            else:
-                out.append(chain.invoke(give(text), SESSION))
-        return out, [(m.type, m.text) for m in stores["1"].messages]
+            given = KEYS[form][2](text)
+            out.append(
+                await chain.ainvoke(given, SESSION) if how == "ainvoke" else calls[how](given)
+            )
+        return out, [(m.type, m.text) for m in await stores["1"].aget_messages()]
 
-    @pytest.mark.parametrize("how", ["invoke", "stream", "batch"])
+    @pytest.mark.parametrize("how", ["invoke", "stream", "batch", "ainvoke"])
     @pytest.mark.parametrize("form", sorted(KEYS))
-    def test_every_form_of_keys(self, form: str, how: str) -> None:
-        answers, record = self.outcome(form, curated, how)
-        assert (answers, record) == self.outcome(form, stock, how)
+    async def test_every_form_of_keys(self, form: str, how: str) -> None:
+        answers, record = await self.outcome(form, curated, how)
+        assert (answers, record) == await self.outcome(form, stock, how)
         assert "hello | good bye" in str(answers[-1])
         assert [kind for kind, _ in record] == ["human", "ai", "human", "ai"]
-
-    @pytest.mark.parametrize("form", sorted(KEYS))
-    async def test_awaited(self, form: str) -> None:
-        records = []
-        for open_history in (stock, curated):
-            chain, stores = self.chain(form, open_history)
-            for text in ("hello", "good bye"):
-                await chain.ainvoke(KEYS[form][2](text), SESSION)
-            records.append([m.text for m in await stores["1"].aget_messages()])
-        assert records[0] == records[1]
-        assert len(records[0]) == 4
 
     def test_a_session_of_several_keys(self) -> None:
         specs = [ConfigurableFieldSpec(id=name, annotation=str) for name in ("user", "thread")]
