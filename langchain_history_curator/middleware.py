@@ -229,13 +229,13 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:
     """Return a request that leaves no history to the provider's server."""
 
-    def without(settings: Mapping[str, Any]) -> dict[str, Any]:
+    def remove_history(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {key: settings[key] for key in settings if key not in models.SERVER_HISTORY}
 
     fields, changed = request.model.__dict__, dict[str, Any]()
     if fields.get("use_previous_response_id"):
         changed["use_previous_response_id"] = False
     if fields.get("model_kwargs"):
-        changed["model_kwargs"] = without(fields["model_kwargs"])
+        changed["model_kwargs"] = remove_history(fields["model_kwargs"])
     model = request.model.model_copy(update=changed) if changed else request.model
-    return request.override(model=model, model_settings=without(request.model_settings))
+    return request.override(model=model, model_settings=remove_history(request.model_settings))
