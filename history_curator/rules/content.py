@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from operator import is_
 from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
@@ -181,28 +182,29 @@ def _is_call_block(part: ContentPart) -> bool:
 
 def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
     """Return the fields in which a half of a character stands, each with U+FFFD in its place."""
-    fields = ("content", "name", "parts", "tool_calls", "reasoning")
+    fields = ("content", "name", "parts", "tool_calls", "tool_call_id", "reasoning")
     mended = {field: _mend_value(getattr(entry, field)) for field in fields}
     return {field: new for field, new in mended.items() if new is not getattr(entry, field)}
 
 
 def _mend_value(value: Any) -> Any:
     """Return a value without halves of characters; the very value where there is none."""
-    new: Any = value
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, (ContentPart, Reasoning)):
-        new = replace(value, text=_mend_value(value.text), raw=_mend_value(value.raw))
-    elif isinstance(value, ToolCall):
-        new = replace(value, arguments=_mend_value(value.arguments))
-    elif isinstance(value, dict):
-        new = {key: _mend_value(item) for key, item in value.items()}
-    elif isinstance(value, (list, tuple)):
-        new = type(value)(map(_mend_value, value))
-    return value if new == value else new
+    if isinstance(value, (list, tuple)):
+        items = [_mend_value(item) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    is_part = isinstance(value, (ContentPart, Reasoning, ToolCall))
+    fields = {name: getattr(value, name) for name in value.__slots__} if is_part else value
+    if not isinstance(fields, dict):
+        return value
+    mended = {key: _mend_value(item) for key, item in fields.items()}
+    if all(mended[key] is fields[key] for key in fields):
+        return value
+    return replace(value, **mended) if is_part else mended
 
 
 @dataclass(frozen=True)

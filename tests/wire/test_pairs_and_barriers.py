@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
@@ -11,44 +9,47 @@ from history_curator.errors import ConversionError
 from history_curator.formats import find_format, read_entries
 from history_curator.managers import SlidingWindowManager
 from history_curator.rules import get_profile, repair_conversation
+from tests.support.messages import call, result
+from tests.wire.blocks import (
+    ASKED,
+    CALL,
+    IMAGE,
+    OUTPUT,
+    REASONED,
+    SAID,
+    THOUGHT,
+    USER,
+    YES,
+    answered,
+    found,
+    says,
+    text,
+    use,
+    user,
+)
 
-USER = {"role": "user", "content": "hi"}
 SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 CODE = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {"code": "f()"}}
 RAN = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": {}}
 CALLER = {"type": "code_execution_20250825", "tool_id": "s1"}
-
-
-def says(*blocks):
-    return {"role": "assistant", "content": list(blocks)}
-
-
-def text(said):
-    return {"type": "text", "text": said}
+GO_ON = user("go on")
 
 
 def kinds(message):
     return [block["type"] for block in message["content"]]
 
 
-def asked(name, **more):
-    return {"type": "tool_use", "id": name, "name": "look", "input": {}, **more}
-
-
-def answered(name):
-    return {
-        "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": name, "content": "1"}],
-    }
+def curate(given, provider, budget=None):
+    return Curator(provider=provider, max_tokens=budget).curate(given).messages
 
 
 class TestServerTools:
     """Anthropic runs these itself; their blocks stand in the assistant's messages."""
 
-    PROGRAM = (USER, says(CODE, asked("t1", caller=CALLER)), answered("t1"))
-    MORE = (says(asked("t2", caller=CALLER)), answered("t2"))
-    END = (says(RAN, text("done")), {"role": "user", "content": "thanks"})
+    PROGRAM = (USER, says(CODE, use("t1", caller=CALLER)), answered("t1"))
+    MORE = (says(use("t2", caller=CALLER)), answered("t2"))
+    END = (says(RAN, text("done")), user("thanks"))
 
     @pytest.mark.parametrize(
         "messages",
@@ -72,18 +73,13 @@ class TestServerTools:
         given = [USER, says(text("hm"), SEARCH), USER]
         assert kinds(repair_conversation(given, "anthropic")[1]) == ["text"]
 
-    def test_a_paused_turn_goes_on_without_a_word_of_ours(self):
-        given = [USER, says(text("hm"), SEARCH)]
-        assert Curator(provider="anthropic").curate(given).messages == given
-
-    def test_a_running_program_is_left_alone(self):
-        given = list(self.PROGRAM)
-        assert Curator(provider="anthropic").curate(given).messages == given
+    @pytest.mark.parametrize("given", [[USER, says(text("hm"), SEARCH)], list(PROGRAM)])
+    def test_a_paused_turn_and_a_running_program_go_on_without_a_word_of_ours(self, given):
+        assert curate(given, "anthropic") == given
 
     def test_a_call_whose_program_is_gone_becomes_a_direct_one(self):
-        given = [USER, *self.MORE, *self.END]
-        view = repair_conversation(given, "anthropic")
-        assert view[1]["content"] == [asked("t2")]
+        view = repair_conversation([USER, *self.MORE, *self.END], "anthropic")
+        assert view[1]["content"] == [use("t2")]
         assert kinds(view[3]) == ["text"]
         assert check_conversation(view, "anthropic") == []
 
@@ -94,17 +90,15 @@ class TestServerTools:
             assert check_conversation(view, "anthropic") == []
 
     def test_mcp_across_messages(self):
-        use = {"type": "mcp_tool_use", "id": "s1", "name": "e", "server_name": "s", "input": {}}
+        asked = {"type": "mcp_tool_use", "id": "s1", "name": "e", "server_name": "s", "input": {}}
         done = {"type": "mcp_tool_result", "tool_use_id": "s1", "is_error": False, "content": []}
-        given = [USER, says(use, asked("t1")), answered("t1"), says(done, text("done")), USER]
+        given = [USER, says(asked, use("t1")), answered("t1"), says(done, text("done")), USER]
         assert repair_conversation(given, "anthropic") == given
-        cut = repair_conversation([USER, *given[3:]], "anthropic")
-        assert kinds(cut[1]) == ["text"]
+        assert kinds(repair_conversation([USER, *given[3:]], "anthropic")[1]) == ["text"]
 
 
-FUNCTION = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 KINDS = {
-    "function": (FUNCTION, {"type": "function_call_output", "call_id": "c1", "output": "42"}),
+    "function": (CALL, OUTPUT),
     "custom": (
         {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "free text"},
         {"type": "custom_tool_call_output", "call_id": "c1", "output": "42"},
@@ -116,26 +110,17 @@ KINDS = {
 class TestResponsesItems:
     def test_a_pair_is_left_alone(self, kind):
         given = [USER, *KINDS[kind]]
-        assert Curator(provider="openai-responses").curate(given).messages == given
+        assert curate(given, "openai-responses") == given
 
     def test_an_output_without_its_call_goes(self, kind):
-        given = [USER, KINDS[kind][1], {"role": "user", "content": "go on"}]
-        view = (
-            Curator(provider="openai-responses")
-            .curate(given, format=find_format([FUNCTION]))
-            .messages
-        )
+        given, format = [USER, KINDS[kind][1], GO_ON], find_format([CALL])
+        view = Curator(provider="openai-responses").curate(given, format=format).messages
         assert view == [given[0], given[2]]
 
     def test_a_call_without_its_output_gets_one(self, kind):
-        given = [USER, KINDS[kind][0], {"role": "user", "content": "go on"}]
-        view = Curator(provider="openai-responses").curate(given).messages
-        assert [entry.role.value for entry in read_entries(view)] == [
-            "user",
-            "assistant",
-            "tool",
-            "user",
-        ]
+        view = curate([USER, KINDS[kind][0], GO_ON], "openai-responses")
+        roles = [entry.role.value for entry in read_entries(view)]
+        assert roles == ["user", "assistant", "tool", "user"]
         assert "may have run" in str(view[2])
         assert check_conversation(view, "openai-responses") == []
 
@@ -147,95 +132,63 @@ def test_items_of_other_kinds_stay_together_and_end_a_request():
         {"type": "computer_call", "id": "cu_1", "call_id": "c1", "action": {"type": "wait"}},
         {"type": "computer_call_output", "call_id": "c1", "output": shown},
     ]
-    assert Curator(provider="openai-responses").curate(given).messages == given
-    turns = [*given, {"role": "user", "content": "go on"}]
+    assert curate(given, "openai-responses") == given
     for budget in (1_500, 5_000):
-        view = Curator(provider="openai-responses", max_tokens=budget).curate(turns * 3).messages
+        view = curate([*given, GO_ON] * 3, "openai-responses", budget)
         assert [item in view for item in given[1:]] in ([True, True], [False, False])
 
 
 def test_custom_tools_of_chat_completions_pair():
     body = {"name": "sql", "input": "select 1"}
-    call = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c1", "type": "custom", "custom": body}],
-    }
-    given = [USER, call, {"role": "tool", "tool_call_id": "c1", "content": "1"}]
-    assert Curator(provider="openai").curate(given).messages == given
-    view = Curator(provider="openai").curate(given[:2]).messages
-    assert (view[1], view[2]["tool_call_id"]) == (call, "c1")
+    asking = call("c1") | {"tool_calls": [{"id": "c1", "type": "custom", "custom": body}]}
+    given = [USER, asking, result("c1")]
+    assert curate(given, "openai") == given
+    view = curate(given[:2], "openai")
+    assert (view[1], view[2]["tool_call_id"]) == (asking, "c1")
 
 
 class TestReasoningItems:
     """A reasoning item and the ids behind it go together."""
 
-    THOUGHT: ClassVar = {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [],
-        "encrypted_content": "abc=",
-    }
-    CALL: ClassVar = FUNCTION | {"id": "fc_1"}
-    OUTPUT: ClassVar = {"type": "function_call_output", "call_id": "c1", "output": "42"}
-    SAID: ClassVar = {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": "yes", "annotations": []}],
-    }
-
     def test_they_stay_together(self):
-        given = [USER, self.THOUGHT, self.CALL, self.OUTPUT]
-        assert Curator(provider="openai-responses").curate(given).messages == given
+        given = [USER, REASONED, CALL | {"id": "fc_1"}, OUTPUT]
+        assert curate(given, "openai-responses") == given
 
     def test_where_the_reasoning_goes_the_ids_behind_it_go(self):
-        given = [USER, self.THOUGHT, self.SAID, {"role": "user", "content": "and?"}]
+        given = [USER, REASONED, SAID, USER]
         profile = get_profile("openai-responses", reasoning="strip")
         format = find_format(given)
-        entries = read_entries(given, format)
-        view = format.write(profile.repair(entries, edited=True))
+        view = format.write(profile.repair(read_entries(given, format), edited=True))
         assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}
 
     def test_reasoning_that_nothing_follows_goes(self):
-        given = [USER, self.SAID, self.THOUGHT | {"id": "rs_2"}, {"role": "user", "content": "?"}]
+        given = [USER, SAID, REASONED | {"id": "rs_2"}, USER]
         (violation,) = check_conversation(given, "openai-responses")
         assert violation.rule == "P13"
         view = repair_conversation(given, "openai-responses")
         assert [item.get("type") for item in view] == [None, "message", None]
 
 
-class TestItemsThatAreInTheListTwice:
+PLAIN = {"type": "message", "role": "assistant", "content": "yes"}
+SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("items", "later"),
+    [([SAID], PLAIN), ([SEARCHED, SAID], PLAIN), ([REASONED, CALL | {"id": "fc_1"}, OUTPUT], CALL)],
+    ids=["message", "search", "reasoning and call"],
+)
+def test_items_that_are_in_the_list_twice_are_written_without_their_ids(items, later):
     """OpenAI: ``Duplicate item found with id rs_1``."""
-
-    SEARCHED: ClassVar = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-
-    @pytest.mark.parametrize(
-        ("items", "later"),
-        [
-            ([TestReasoningItems.SAID], {"type": "message", "role": "assistant", "content": "yes"}),
-            (
-                [SEARCHED, TestReasoningItems.SAID],
-                {"type": "message", "role": "assistant", "content": "yes"},
-            ),
-            (
-                [TestReasoningItems.THOUGHT, TestReasoningItems.CALL, TestReasoningItems.OUTPUT],
-                FUNCTION,
-            ),
-        ],
-        ids=["message", "search", "reasoning and call"],
-    )
-    def test_are_written_without_their_ids(self, items, later):
-        given = [USER, *items, {"role": "user", "content": "and?"}, *items]
-        assert "P7" in {each.rule for each in check_conversation(given, "openai-responses")}
-        view = repair_conversation(given, "openai-responses", tail="history")
-        assert view[: len(items) + 2] == given[: len(items) + 2]
-        found = view[len(items) + 2]
-        assert {**found, "call_id": "c1"} | {"id": None} == {"call_id": "c1", **later, "id": None}
-        assert found.get("id") != items[0].get("id")
-        assert check_conversation(view, "openai-responses", tail="history") == []
-        assert Curator(provider="openai-responses").curate(given).messages == view
+    given = [USER, *items, USER, *items]
+    assert "P7" in {each.rule for each in check_conversation(given, "openai-responses")}
+    view = repair_conversation(given, "openai-responses", tail="history")
+    assert view[: len(items) + 2] == given[: len(items) + 2]
+    second = view[len(items) + 2]
+    assert {**second, "call_id": "c1"} | {"id": None} == {"call_id": "c1", **later, "id": None}
+    assert second.get("id") != items[0].get("id")
+    assert check_conversation(view, "openai-responses", tail="history") == []
+    assert curate(given, "openai-responses") == view
 
 
 @pytest.mark.parametrize(
@@ -260,17 +213,12 @@ COMPACTED = {
 @pytest.mark.parametrize("provider", COMPACTED)
 class TestBarriers:
     def conversation(self, provider):
-        old = [{"role": "user", "content": f"old {n}"} for n in range(3)]
-        new = [{"role": "user", "content": f"new {n}"} for n in range(3)]
+        old, new = [[user(f"{age} {n}") for n in range(3)] for age in ("old", "new")]
         return [{"role": "system", "content": "be brief"}, *old, COMPACTED[provider], *new]
 
     @pytest.mark.parametrize("budget", [None, 5_000])
     def test_nothing_before_it_is_sent_again(self, provider, budget):
-        view = (
-            Curator(provider=provider, max_tokens=budget)
-            .curate(self.conversation(provider))
-            .messages
-        )
+        view = curate(self.conversation(provider), provider, budget)
         assert "old" not in str(view)
         assert "be brief" in str(view)
         assert COMPACTED[provider] in view
@@ -281,14 +229,13 @@ class TestBarriers:
 
     def test_a_budget_that_cannot_hold_it_says_so(self, provider):
         with pytest.raises(BudgetUnsatisfiableError):
-            Curator(provider=provider, max_tokens=25).curate(self.conversation(provider))
+            curate(self.conversation(provider), provider, 25)
+
+
+RULE, LATER = [{"role": "system", "content": said} for said in ("be brief", "it is Monday")]
 
 
 class TestLaterSystemMessages:
-    RULE = {"role": "system", "content": "be brief"}  # noqa: RUF012
-    LATER = {"role": "system", "content": "it is Monday"}  # noqa: RUF012
-    YES = {"role": "assistant", "content": "yes"}  # noqa: RUF012
-    GO_ON = {"role": "user", "content": "go on"}  # noqa: RUF012
     TAKES = get_profile("anthropic", model="claude-opus-4-8")
 
     def sent(self, *given, provider=TAKES, budget=None):
@@ -298,122 +245,104 @@ class TestLaterSystemMessages:
         return view.messages
 
     @pytest.mark.parametrize("budget", [None, 1_000])
-    def test_they_stay_where_the_model_takes_them(self, budget):
-        given = [self.RULE, USER, self.LATER, self.YES, self.GO_ON]
-        assert self.sent(*given, budget=budget) == given
-        assert self.sent(*given, self.LATER, budget=budget) == [*given, self.LATER]
-
-    @pytest.mark.parametrize("budget", [None, 1_000])
-    def test_behind_a_tool_result_too(self, budget):
-        given = [USER, says(asked("t1")), answered("t1"), self.LATER]
+    @pytest.mark.parametrize(
+        "given",
+        [
+            [RULE, USER, LATER, YES, GO_ON],
+            [RULE, USER, LATER, YES, GO_ON, LATER],
+            [USER, says(use("t1")), answered("t1"), LATER],
+        ],
+        ids=["behind a question", "at the end", "behind a result"],
+    )
+    def test_they_stay_where_the_model_takes_them(self, given, budget):
         assert self.sent(*given, budget=budget) == given
 
     @pytest.mark.parametrize("budget", [None, 1_000])
     def test_behind_an_answer_they_wait_for_the_user(self, budget):
-        given = [self.RULE, USER, self.YES, self.LATER, self.GO_ON]
+        given = [RULE, USER, YES, LATER, GO_ON]
         view = self.sent(*given, budget=budget)
-        assert view == [self.RULE, USER, self.YES, self.GO_ON, self.LATER]
-        assert self.sent(*given, self.YES, USER, budget=budget)[:5] == view
+        assert view == [RULE, USER, YES, GO_ON, LATER]
+        assert self.sent(*given, YES, USER, budget=budget)[:5] == view
 
     def test_several_in_one_place_are_one(self):
-        view = self.sent(USER, self.LATER, self.RULE)
+        view = self.sent(USER, LATER, RULE)
         assert view == [USER, {"role": "system", "content": "it is Monday\n\nbe brief"}]
 
     def test_where_nobody_speaks_any_more_they_are_said_by_the_user(self):
-        view = self.sent(USER, self.YES, self.LATER)
-        assert view == [USER, self.YES, {"role": "user", "content": "it is Monday"}]
+        assert self.sent(USER, YES, LATER) == [USER, YES, user("it is Monday")]
 
-    def test_else_they_move_to_the_front(self):
-        given = [self.RULE, USER, self.YES, self.LATER, self.GO_ON]
+    def test_else_they_move_to_the_front_or_are_said_by_the_user(self):
+        given = [RULE, USER, YES, LATER, GO_ON]
         view = self.sent(*given, provider="anthropic")
         assert [m["role"] for m in view] == ["system", "system", "user", "assistant", "user"]
+        view = self.sent(*given, provider=get_profile("anthropic", later_system="demote"))
+        assert view[3] == user("it is Monday")
 
-    def test_or_are_said_by_the_user(self):
-        profile = get_profile("anthropic", later_system="demote")
-        view = self.sent(self.RULE, USER, self.YES, self.LATER, self.GO_ON, provider=profile)
-        assert view[3] == {"role": "user", "content": "it is Monday"}
+
+CLAUDE = says(THOUGHT, text("42"))
+GEMINI = {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "42"}]}
+GPT = (REASONED, {"role": "assistant", "content": "42"})
 
 
 class TestForeignThinking:
-    CLAUDE = says({"type": "thinking", "thinking": "hm", "signature": "sig"}, text("42"))
-    GEMINI: ClassVar = {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "42"}]}
-    OPENAI = (
-        {"type": "reasoning", "id": "rs_1", "summary": []},
-        {"role": "assistant", "content": "42"},
-    )
-
     @pytest.mark.parametrize("provider", ["openai", "openai-responses", "gemini", "mistral"])
     def test_of_claude(self, provider):
-        view = repair_conversation([USER, self.CLAUDE, USER], provider)
+        view = repair_conversation([USER, CLAUDE, USER], provider)
         assert "signature" not in str(view)
         assert "42" in str(view[1])
 
     @pytest.mark.parametrize("provider", ["anthropic", "openai", "mistral"])
     def test_of_gemini(self, provider):
-        asking = {"role": "user", "parts": [{"text": "hi"}]}
-        view = repair_conversation([asking, self.GEMINI, asking], provider)
+        view = repair_conversation([ASKED, GEMINI, ASKED], provider)
         assert view[1]["parts"] == [{"text": "42"}]
 
     @pytest.mark.parametrize("provider", ["anthropic", "gemini", "mistral"])
     def test_of_gpt(self, provider):
-        view = repair_conversation([USER, *self.OPENAI, USER], provider)
-        assert "reasoning" not in str(view)
+        assert "reasoning" not in str(repair_conversation([USER, *GPT, USER], provider))
 
-    def test_ones_own_stays(self):
-        for provider, given in (
-            ("anthropic", [USER, self.CLAUDE, USER]),
-            ("core", [USER, self.CLAUDE, USER]),
-            ("openai-responses", [USER, *self.OPENAI, USER]),
-        ):
-            assert repair_conversation(given, provider) == given
+    @pytest.mark.parametrize(
+        ("provider", "answer"),
+        [("anthropic", [CLAUDE]), ("core", [CLAUDE]), ("openai-responses", GPT)],
+    )
+    def test_ones_own_stays(self, provider, answer):
+        given = [USER, *answer, USER]
+        assert repair_conversation(given, provider) == given
 
 
-class TestMediaInResults:
-    SHOWN: ClassVar = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
+SHOWN = {"type": "input_image", "image_url": "https://x.y/z.png", "detail": "auto"}
+MEDIA = {
+    "anthropic": [USER, says(use()), user([found(content=[IMAGE])])],
+    "items": [USER, CALL, OUTPUT | {"output": [SHOWN]}],
+}
 
-    def anthropic(self):
-        result = {"type": "tool_result", "tool_use_id": "t1", "content": [self.SHOWN]}
-        return [USER, says(asked("t1")), {"role": "user", "content": [result]}]
 
-    def items(self):
-        shown = {"type": "input_image", "image_url": "https://x.y/z.png", "detail": "auto"}
-        return [
-            USER,
-            FUNCTION,
-            {"type": "function_call_output", "call_id": "c1", "output": [shown]},
-        ]
+@pytest.mark.parametrize(
+    ("wire", "provider"),
+    [
+        *[("anthropic", provider) for provider in ("core", "anthropic")],
+        *[("items", provider) for provider in ("core", "openai", "openai-responses")],
+    ],
+)
+def test_media_in_results_stay_in_blocks_and_items(wire, provider):
+    assert repair_conversation(MEDIA[wire], provider) == MEDIA[wire]
 
-    def chat(self):
-        shown = {"type": "image_url", "image_url": {"url": "https://x.y/z.png"}}
-        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        asking = {"role": "assistant", "content": None, "tool_calls": [call]}
-        return [USER, asking, {"role": "tool", "tool_call_id": "c1", "content": [shown]}]
 
-    @pytest.mark.parametrize("provider", ["core", "anthropic"])
-    def test_stay_in_blocks_of_anthropic(self, provider):
-        assert repair_conversation(self.anthropic(), provider) == self.anthropic()
-
-    @pytest.mark.parametrize("provider", ["core", "openai", "openai-responses"])
-    def test_stay_in_items_of_responses(self, provider):
-        assert repair_conversation(self.items(), provider) == self.items()
-
-    @pytest.mark.parametrize("provider", ["core", "openai", "portable", "mistral"])
-    def test_go_where_chat_completions_has_no_room(self, provider):
-        assert "[image removed]" in str(repair_conversation(self.chat(), provider)[2])
+@pytest.mark.parametrize("provider", ["core", "openai", "portable", "mistral"])
+def test_media_in_results_go_where_chat_completions_has_no_room(provider):
+    shown = {"type": "image_url", "image_url": {"url": "https://x.y/z.png"}}
+    given = [USER, call("c1"), result("c1") | {"content": [shown]}]
+    assert "[image removed]" in str(repair_conversation(given, provider)[2])
 
 
 class TestThinkingOfAnotherModel:
     """A signature of Anthropic is good for the model that gave it."""
 
-    OLD = TestForeignThinking.CLAUDE | {"model": "claude-opus-4-5-20251101"}
-
-    def profile(self, name, model):
-        return get_profile(name, model=model)
+    OLD = CLAUDE | {"model": "claude-opus-4-5-20251101"}
 
     @pytest.mark.parametrize("name", ["core", "anthropic", "portable"])
     def test_goes_where_the_message_names_the_other_model(self, name):
-        profile = self.profile(name, "claude-sonnet-4-5")
-        given = [USER, self.OLD, {"role": "user", "content": "and?"}]
+        profile = get_profile(name, model="claude-sonnet-4-5")
+        given = [USER, self.OLD, user("and?")]
         assert "P13" in {each.rule for each in check_conversation(given, profile)}
         view = repair_conversation(given, profile)
         assert view[1] == says(text("42"))
@@ -423,20 +352,19 @@ class TestThinkingOfAnotherModel:
         "model", [None, "claude-opus-4-5", "us.anthropic.claude-opus-4-5-v1:0"]
     )
     def test_stays_where_it_is_ones_own(self, model):
-        view = repair_conversation([USER, self.OLD, USER], self.profile("anthropic", model))
-        assert view[1] == TestForeignThinking.CLAUDE
+        view = repair_conversation([USER, self.OLD, USER], get_profile("anthropic", model=model))
+        assert view[1] == CLAUDE
 
     def test_stays_where_nobody_says_who_signed(self):
-        given = [USER, TestForeignThinking.CLAUDE, USER]
-        assert repair_conversation(given, self.profile("anthropic", "claude-sonnet-4-5")) == given
+        given = [USER, CLAUDE, USER]
+        profile = get_profile("anthropic", model="claude-sonnet-4-5")
+        assert repair_conversation(given, profile) == given
 
     def test_langchain_names_it_in_the_metadata_of_the_response(self):
         messages = pytest.importorskip("langchain_core.messages")
-        answer = messages.AIMessage(
-            TestForeignThinking.CLAUDE["content"],
-            response_metadata={"model_name": "claude-opus-4-5-20251101"},
-        )
+        named = {"model_name": "claude-opus-4-5-20251101"}
+        answer = messages.AIMessage(CLAUDE["content"], response_metadata=named)
         given = [messages.HumanMessage("hi"), answer, messages.HumanMessage("and?")]
         for model, kept in (("claude-opus-4-5", True), ("claude-sonnet-4-5", False)):
-            view = Curator(provider=self.profile("anthropic", model)).curate(given).messages
+            view = curate(given, get_profile("anthropic", model=model))
             assert ("signature" in str(view[1].content)) is kept

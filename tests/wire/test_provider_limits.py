@@ -10,14 +10,24 @@ import pytest
 from history_curator import Curator, check_conversation, get_profile
 from history_curator.formats import find_format, read_entries
 from history_curator.rules import repair_conversation
+from tests.wire.blocks import (
+    ASKED,
+    CALL,
+    IMAGE,
+    OUTPUT,
+    REASONED,
+    SAID,
+    THOUGHT,
+    USER,
+    YES,
+    answered,
+    found,
+    says,
+    text,
+    use,
+    user,
+)
 
-USER = {"role": "user", "content": "hi"}
-USE = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
-CALLED = {"role": "assistant", "content": [USE]}
-RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "1"}
-CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
-OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "42"}
-ASKED = {"role": "user", "parts": [{"text": "hi"}]}
 RESPONDED = {
     "role": "user",
     "parts": [{"functionResponse": {"name": "f", "response": {"output": "x"}}}],
@@ -34,9 +44,9 @@ def mend(given: list[Any], provider: Any) -> list[Any]:
     return view
 
 
-def marked(text: str, ttl: str | None = None) -> dict[str, Any]:
+def marked(said: str, ttl: str | None = None) -> dict[str, Any]:
     control = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
-    return {"role": "user", "content": [{"type": "text", "text": text, "cache_control": control}]}
+    return user([text(said) | {"cache_control": control}])
 
 
 class TestCacheMarks:
@@ -60,14 +70,14 @@ class TestCacheMarks:
         mark = {"cache_control": {"type": "ephemeral"}}
         given = [
             marked("a"),
-            {"role": "assistant", "content": [USE | mark]},
-            {"role": "user", "content": [RESULT | mark]},
+            says(use(**mark)),
+            user([found(**mark)]),
             marked("b"),
             marked("c"),
         ]
         view = mend(given, "anthropic")
         assert (view[0], view[3:]) == (given[0], given[3:])
-        assert view[1] == CALLED
+        assert view[1] == says(use())
         assert view[2] == given[2]
 
     def test_cache_points_of_bedrock(self):
@@ -108,7 +118,7 @@ def test_names_of_bedrock_documents():
         return {"document": {"name": name, "format": "txt", "source": {"bytes": b"x"}}}
 
     names = ["notes", "notes", "Q1_report.v2  (final)", "[ok] 1-2"]
-    given = [{"role": "user", "content": [{"text": "read"}, *map(filed, names)]}]
+    given = [user([{"text": "read"}, *map(filed, names)])]
     (view,) = mend(given, "bedrock")
     assert [block["document"]["name"] for block in view["content"][1:]] == [
         "notes",
@@ -119,31 +129,22 @@ def test_names_of_bedrock_documents():
 
 
 class TestResponses:
-    SAID = {  # noqa: RUF012
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": "yes", "annotations": []}],
-    }
-
     @pytest.mark.parametrize("name", ["resp_7", "3fa85f64", "msg_" + "x" * 70])
     def test_an_id_that_is_not_the_providers_goes(self, name):
-        view = mend([USER, self.SAID | {"id": name}, USER], "openai-responses")
+        view = mend([USER, SAID | {"id": name}, USER], "openai-responses")
         assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}
         view = mend([USER, CALL | {"id": name}, OUTPUT], "openai-responses")
         assert view == [USER, CALL, OUTPUT]
 
     def test_input_text_by_an_assistant_is_output_text(self):
-        said = {"role": "assistant", "content": [{"type": "input_text", "text": "yes"}]}
-        view = mend([USER, said, USER], "openai-responses")
+        view = mend([USER, says({"type": "input_text", "text": "yes"}), USER], "openai-responses")
         assert "input_text" not in str(view)
         assert "yes" in str(view[1])
 
     @pytest.mark.parametrize("beside", [{"timestamp": 1}, {"tool_calls": []}, {"role": "tool"}])
     @pytest.mark.parametrize("at", [1, 2, 3])
     def test_fields_that_an_item_cannot_have_go(self, at, beside):
-        given = [USER, {"type": "reasoning", "id": "rs_1", "summary": []}, CALL, OUTPUT]
+        given = [USER, REASONED, CALL, OUTPUT]
         view = mend([*given[:at], given[at] | beside, *given[at + 1 :]], "openai-responses")
         assert view == given
 
@@ -153,27 +154,29 @@ class TestResponses:
 
 
 class TestAnthropic:
-    def test_thinking_stands_before_text_in_a_message_with_calls(self):
-        text = {"type": "text", "text": "let me look"}
-        thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-        answered = {"role": "user", "content": [RESULT]}
-        given = [USER, {"role": "assistant", "content": [text, thought, USE]}, answered]
-        view = mend(given, "anthropic")
-        assert view == [USER, {"role": "assistant", "content": [thought, text, USE]}, answered]
+    @pytest.mark.parametrize(
+        ("blocks", "expected"),
+        [
+            ([text("x"), THOUGHT, use()], [THOUGHT, text("x"), use()]),
+            ([use(), THOUGHT, use()], [THOUGHT, use()]),
+        ],
+        ids=["text", "a call"],
+    )
+    def test_thinking_stands_before_everything_in_a_message_with_calls(self, blocks, expected):
+        view = mend([USER, says(*blocks), answered("c1")], "anthropic")
+        assert view == [USER, says(*expected), answered("c1")]
 
     @pytest.mark.parametrize("provider", ["anthropic", "core"])
     def test_an_error_that_shows_an_image_says_that_it_is_one(self, provider):
-        image = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
-        failed = RESULT | {"content": [image], "is_error": True}
-        view = mend([USER, CALLED, {"role": "user", "content": [failed]}], provider)
+        failed = found(content=[IMAGE], is_error=True)
+        view = mend([USER, says(use()), user([failed])], provider)
         (block,) = view[2]["content"]
         assert "is_error" not in block
-        told = {"type": "text", "text": "[The tool reported an error.]"}
-        assert block["content"] == [told, image]
+        assert block["content"] == [text("[The tool reported an error.]"), IMAGE]
 
     def test_results_of_a_message_of_the_role_tool(self):
-        given = [USER, CALLED, {"role": "tool", "content": [RESULT]}]
-        assert mend(given, "anthropic")[2] == {"role": "user", "content": [RESULT]}
+        given = [USER, says(use()), {"role": "tool", "content": [found()]}]
+        assert mend(given, "anthropic")[2] == answered("c1")
 
 
 class TestGemini:
@@ -193,75 +196,50 @@ class TestGemini:
 
 
 HALF = "a\udc80"
+SUMMARY = [{"type": "summary_text", "text": HALF}]
+HALVES: dict[str, tuple[str, list[Any]]] = {
+    "thinking": ("anthropic", [USER, says(THOUGHT | {"thinking": HALF}, use()), answered("c1")]),
+    "summary": ("openai-responses", [USER, REASONED | {"summary": SUMMARY}, CALL, OUTPUT]),
+    "thought": (
+        "gemini",
+        [
+            ASKED,
+            {"role": "model", "parts": [{"text": HALF, "thought": True}, {"text": "x"}]},
+            ASKED,
+        ],
+    ),
+    "document": ("anthropic", [user([{"type": "document", "title": HALF, "source": {}}])]),
+    "signature": ("anthropic", [USER, says(use(caller={"x": HALF})), answered("c1")]),
+    "id of a call": (
+        "openai-responses",
+        [USER, CALL | {"call_id": HALF}, OUTPUT | {"call_id": HALF}],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("provider", "given"),
-    [
-        (
-            "anthropic",
-            [
-                USER,
-                {
-                    "role": "assistant",
-                    "content": [{"type": "thinking", "thinking": HALF, "signature": "s"}, USE],
-                },
-                {"role": "user", "content": [RESULT]},
-            ],
-        ),
-        (
-            "openai-responses",
-            [
-                USER,
-                {
-                    "type": "reasoning",
-                    "id": "rs_1",
-                    "summary": [{"type": "summary_text", "text": HALF}],
-                },
-                CALL,
-                OUTPUT,
-            ],
-        ),
-        (
-            "gemini",
-            [
-                ASKED,
-                {"role": "model", "parts": [{"text": HALF, "thought": True}, {"text": "x"}]},
-                ASKED,
-            ],
-        ),
-        (
-            "anthropic",
-            [{"role": "user", "content": [{"type": "document", "title": HALF, "source": {}}]}],
-        ),
-    ],
-    ids=["thinking", "summary", "thought", "document"],
-)
-def test_half_a_character_in_thinking_or_a_block(provider, given):
+@pytest.mark.parametrize("place", HALVES)
+def test_half_a_character_in_thinking_a_block_or_a_call(place):
+    provider, given = HALVES[place]
     assert HALF not in str(mend(given, provider))
 
 
-class TestTheFirstMessage:
-    YES = {"role": "assistant", "content": "yes"}  # noqa: RUF012
+def test_the_opening_tells_whether_messages_were_left_out():
+    entries = read_entries([USER, {"role": "assistant", "content": "a"}, YES, USER])
+    profile = get_profile("anthropic")
+    assert profile.repair(entries[1:])[0].content == "[Earlier messages are not shown.]"
+    assert profile.repair(read_entries([YES, USER]))[0].content == "[Start of the conversation.]"
 
-    def test_the_opening_tells_whether_messages_were_left_out(self):
-        entries = read_entries([USER, {"role": "assistant", "content": "a"}, self.YES, USER])
-        profile = get_profile("anthropic")
-        assert profile.repair(entries[1:])[0].content == "[Earlier messages are not shown.]"
-        greeting = read_entries([self.YES, USER])
-        assert profile.repair(greeting)[0].content == "[Start of the conversation.]"
 
-    @pytest.mark.parametrize("provider", ["anthropic", "core", "portable"])
-    def test_what_was_compacted_opens_the_list(self, provider):
-        compacted = {"role": "assistant", "content": [{"type": "compaction", "content": "said"}]}
-        given = [compacted, USER]
-        assert Curator(provider=provider).curate(given).messages == given
+@pytest.mark.parametrize("provider", ["anthropic", "core", "portable"])
+def test_what_was_compacted_opens_the_list(provider):
+    given = [says({"type": "compaction", "content": "said"}), USER]
+    assert Curator(provider=provider).curate(given).messages == given
 
 
 def test_an_image_whose_header_cannot_be_read_is_sent_and_said(caplog):
     data = "iVBORw0KGgr" + "/" * 60
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
-    given = [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, image]}]
+    given = [user([text("what is this?"), image])]
     curation = Curator(provider="anthropic", max_tokens=5_000).curate(given)
     assert curation.messages == given
     assert curation.tokens > 1_000
@@ -271,7 +249,7 @@ def test_an_image_whose_header_cannot_be_read_is_sent_and_said(caplog):
 def test_an_image_of_the_user_is_not_removed_without_a_word(caplog):
     png = b"\x89PNG\r\n\x1a\n" + bytes(8) + (9_000).to_bytes(4, "big") * 2
     shown = {"image": {"format": "png", "source": {"bytes": png}}}
-    given = [{"role": "user", "content": [{"text": "what is this?"}, shown]}]
+    given = [user([{"text": "what is this?"}, shown])]
     (view,) = mend(given, "bedrock")
     assert view["content"][1] == {"text": "[image removed]"}
     assert "messages[0]: images beyond what the provider takes" in caplog.text
