@@ -282,7 +282,8 @@ class Reading:
             for item in value:
                 self.check_json(item, field, depth + 1)
         elif not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
-            problem = f"{value!r:.80} is nothing that JSON can carry."
+            shown = "so large a number" if isinstance(value, int) else f"{value!r:.80}"
+            problem = f"{shown} is nothing that JSON can carry."
             raise self.error(problem, field, "make it a text, a number, a list or an object.")
 
     def arguments(self, value: Any, field: str) -> str:

@@ -1,7 +1,8 @@
-"""Entries are frozen, small, and the same however they are made."""
+"""Entries are frozen, data and back; handles are the names under which recall finds them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -13,6 +14,10 @@ from history_curator.entries import (
     ToolCall,
     entry_from_dict,
     entry_to_dict,
+    find_handle,
+    handle_of,
+    is_handle,
+    span_handle,
 )
 
 FILLED: dict[str, Any] = {
@@ -25,8 +30,8 @@ FILLED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def plain() -> ConversationEntry:
-    return ConversationEntry(MessageRole.USER, "hi")
+def plain(text: str = "hi") -> ConversationEntry:
+    return ConversationEntry(MessageRole.USER, text)
 
 
 def test_an_entry_is_never_changed() -> None:
@@ -50,3 +55,26 @@ def test_equality_looks_at_what_is_said_and_not_at_what_is_remembered() -> None:
 def test_plain_data_and_back() -> None:
     entry = ConversationEntry(**FILLED)
     assert entry_from_dict(entry_to_dict(entry)) == entry
+
+
+class TestHandles:
+    def test_have_64_bits_and_say_nothing_else(self) -> None:
+        said = [plain(f"message {number}") for number in range(300)]
+        assert all(re.fullmatch(r"r[0-9a-f]{16}", handle_of(one)) for one in said)
+        spans = {span_handle(said[:size]) for size in (2, 10, 300)}
+        assert {len(span) for span in spans} == {34}
+        assert len(spans) == 3
+
+    def test_a_run_is_found_where_it_is_also_among_equal_texts(self) -> None:
+        said = [plain(text) for text in ("ok", "ok", "yes", "ok", "yes", "no")]
+        handles = [handle_of(one) for one in said]
+        for start in range(len(said)):
+            for end in range(start + 1, len(said) + 1):
+                found = find_handle(span_handle(said[start:end]), handles)
+                assert found is not None
+                assert said[slice(*found)] == said[start:end]
+
+    def test_an_older_or_cut_handle_is_none(self) -> None:
+        assert not is_handle("r01234567")
+        assert not is_handle("r0123456789abcdef-5-r0123456789abcdef")
+        assert find_handle("r0123456789abcdef", []) is None

@@ -16,19 +16,15 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_new_file_is_its_owners_alone_and_one_that_was_there_keeps_its_mode(
+    tmp_path: Path,
+) -> None:
     before = os.umask(0)
     try:
         path = write_private(tmp_path / "talk.json", "[]")
     finally:
         os.umask(before)
-    assert path.read_text() == "[]"
-    assert mode(path) == 0o600
-
-
-def test_one_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "talk.json"
-    path.write_text("old")
+    assert (path.read_text(), mode(path)) == ("[]", 0o600)
     path.chmod(0o640)
     write_private(path, b"new")
     assert (path.read_bytes(), mode(path)) == (b"new", 0o640)
@@ -56,9 +52,9 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+@pytest.mark.parametrize("step", [(os, "fdopen"), (os, "fsync"), (Path, "replace")])
 def test_a_full_disk_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str]
 ) -> None:
     path = tmp_path / "talk.json"
     path.write_text("old")
@@ -66,12 +62,7 @@ def test_a_full_disk_leaves_the_old_one(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    if step == "write":
-        monkeypatch.setattr(os, "fdopen", full)
-    elif step == "fsync":
-        monkeypatch.setattr(os, "fsync", full)
-    else:
-        monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(*step, full)
     with pytest.raises(OSError, match="No space left"):
         write_private(path, "new")
     monkeypatch.undo()
@@ -79,17 +70,15 @@ def test_a_full_disk_leaves_the_old_one(
     assert [one.name for one in tmp_path.iterdir()] == ["talk.json"]
 
 
-def test_a_folder_that_is_not_there_is_named_with_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "no" / "talk.json"
-    with pytest.raises(FileNotFoundError, match="make it, or give another path") as refused:
-        write_private(path, "[]")
-    assert refused.value.filename == str(path)
-    assert str(path.parent) in refused.value.strerror
-
-
 def test_what_cannot_be_written_is_named_as_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = tmp_path / "no" / "talk.json"
+    with pytest.raises(FileNotFoundError, match="make it, or give another path") as missing:
+        write_private(path, "[]")
+    assert missing.value.filename == str(path)
+    assert str(path.parent) in missing.value.strerror
+
     def refuse(prefix: str, **_: Any) -> Any:
         raise PermissionError(13, "Permission denied", f"{tmp_path}/{prefix}x1y2")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
+from collections import OrderedDict, UserList
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from history_curator import check_conversation
+from history_curator import Curator, check_conversation
 from history_curator.errors import ConversionError
 from history_curator.formats import (
     BedrockFormat,
@@ -24,6 +27,7 @@ from history_curator.formats import (
     read_entries,
     ungroup_items,
 )
+from history_curator.rules import repair_conversation
 from tests.support.messages import call, result, user
 from tests.wire.generators import FORMATS, draw
 
@@ -40,15 +44,11 @@ def from_below(levels: int, function: Any) -> Any:
 
 
 class TestKeys:
-    @pytest.mark.parametrize("field", ["seen", "content"])
-    def test_numbers_of_other_types_give_other_keys(self, field):
+    def test_numbers_of_other_types_give_other_keys_as_values_and_as_names(self):
         values = [1, 1.0, True, "1", None, [1], (1,), [1.0], {"a": 1}, {"a": True}]
-        keys = {DictFormat().key_of({"role": "user", field: value}) for value in values}
-        assert len(keys) == len(values)
-
-    def test_names_of_fields_differ_by_type_too(self):
-        keys = {DictFormat().key_of({key: "x"}) for key in (1, 1.0, True, "1")}
-        assert len(keys) == 4
+        messages = [{field: value} for field in ("seen", "content") for value in values]
+        messages += [{key: "x"} for key in (1, 1.0, True, "1")]
+        assert len(set(map(DictFormat().key_of, messages))) == len(messages)
 
     @pytest.mark.parametrize("wire", FORMATS)
     def test_an_edit_in_place_gives_another_key_and_a_copy_the_same(self, wire):
@@ -109,28 +109,20 @@ class TestDeepJson:
             nested(100),
             nested(60, "[ ", ", {}]"),
             '{"a\\"[{": "]}", "b": [1, -2.5e3, true, null, "", [], {}], "a": "\\u00fc"}',
-            ' "text" ',
-            "7",
-            *("[1,]", "[1 2]", '{"a" 1}', '{"a": }', "{1: 2}", "[}", '["open', "[", "", "{} {}"),
+            *(' "text" ', "7", "[1,]", "[1 2]", '{"a" 1}', '{"a": }', "{1: 2}", "[}", '["open'),
+            *("[", "", "{} {}"),
         ],
     )
     def test_the_answer_is_the_same_on_any_stack(self, text):
-        def read():
+        def read(parse: Any) -> Any:
             try:
-                return parse_json(text)
+                return parse(text)
             except ValueError:
                 return "malformed"
 
-        left = 0
-        try:
-            expected = json.loads(text)
-        except ValueError:
-            expected = "malformed"
-        frame = sys._getframe()
-        while frame is not None:
-            frame, left = frame.f_back, left + 1
-        for levels in (0, 500, sys.getrecursionlimit() - left - 40):
-            assert from_below(levels, read) == expected
+        used = len(traceback.extract_stack())
+        for levels in (0, 500, sys.getrecursionlimit() - used - 40):
+            assert from_below(levels, lambda: read(parse_json)) == read(json.loads)
 
     def test_deep_arguments_are_reported_the_same_on_any_stack(self):
         given = [user(), call("c1"), result("c1")]
@@ -150,24 +142,42 @@ class TestDeepJson:
             deep = deep.pop()
 
 
-class Broken(dict[str, Any]):
-    def items(self) -> Any:
+def broken(method: str) -> type[dict[str, Any]]:
+    def fail(*_: Any) -> Any:
         raise KeyError("out of order")
 
-    values = keys = __iter__ = items
+    return type("Broken", (dict,), {method: fail})
 
 
+@pytest.mark.parametrize(
+    "method", ["items", "__iter__", "get", "__getitem__", "__contains__", "__len__"]
+)
 @pytest.mark.parametrize("format", ALL, ids=lambda each: each.name)
-def test_a_mapping_that_fails_is_an_error_that_names_the_message(format):
+def test_a_mapping_that_fails_is_an_error_that_names_the_message(format, method):
     key = "parts" if format.name == "gemini" else "content"
-    whole = Broken({"role": "user", key: [{"type": "text", "text": "hi"}]})
-    with pytest.raises(ConversionError, match=r"messages\[3\].*cannot be read: KeyError"):
-        format.read(whole, 3)
-    with pytest.raises(ConversionError, match="cannot be read: KeyError"):
-        format.key_of(whole)
-    inside = {"role": "user", key: [Broken({"type": "image", "text": "hi", "x": 1})]}
-    with pytest.raises(ConversionError, match=r"messages\[3\].*KeyError"):
-        format.read(inside, 3)
+    block = {"type": "image", "text": "hi", "x": 1}
+    whole = broken(method)({"role": "user", key: [block]})
+    inside = {"role": "user", key: [broken(method)(block)]}
+    for message in (whole, inside):
+        with pytest.raises(ConversionError, match=r"messages\[3\].*cannot be read: KeyError"):
+            format.read(message, 3)
+        for use in (check_conversation, repair_conversation, Curator().curate):
+            with pytest.raises(ConversionError, match="cannot be read: KeyError"):
+                use([message], format=format)
+
+
+def test_a_mapping_a_list_and_a_text_of_another_class_read_as_plain_ones():
+    class Text(str):
+        __slots__ = ()
+
+    plain = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    odd = OrderedDict(role=Text("user"), content=UserList([MappingProxyType(plain["content"][0])]))
+    odd["content"] = tuple(odd["content"])
+    for message in (odd, MappingProxyType(odd)):
+        (entry,) = DictFormat().read(message, 0)
+        assert (entry.content, entry.source) == ("hi", message)
+        assert DictFormat().snapshot(message) == plain | {"content": tuple(plain["content"])}
+        assert Curator().curate([message]).messages[0] is message
 
 
 @pytest.mark.parametrize("messages", ["hi", {"role": "user"}, 7])

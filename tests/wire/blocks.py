@@ -38,14 +38,14 @@ def says(*blocks: Message) -> Message:
     return {"role": "assistant", "content": list(blocks)}
 
 
-def use(name: str = "c1", **more: Any) -> Message:
+def use(call_id: str = "c1", /, **more: Any) -> Message:
     """A block of Anthropic that calls a tool."""
-    return {"type": "tool_use", "id": name, "name": "look", "input": {}, **more}
+    return {"type": "tool_use", "id": call_id, "name": "look", "input": {}, **more}
 
 
-def found(name: str = "c1", content: Any = "42", **more: Any) -> Message:
+def found(call_id: str = "c1", content: Any = "42", **more: Any) -> Message:
     """A block of Anthropic with the result of a call."""
-    return {"type": "tool_result", "tool_use_id": name, "content": content, **more}
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **more}
 
 
 def answered(*names: str) -> Message:

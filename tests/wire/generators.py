@@ -11,7 +11,8 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-Message = dict[str, Any]
+from tests.wire.blocks import Message, found, says, use, user
+from tests.wire.blocks import text as text_block
 
 WORDS = ("order", "weather", "ünïcode", "日本語", "quickly", "1", "{}", "ok.", "<tag>", "שלום")
 WORDS += ("the", "path/to/file.py", "e\u0301")
@@ -21,6 +22,10 @@ PIXEL = (
     "gg=="
 )
 PNG = f"data:image/png;base64,{PIXEL}"
+SOURCE = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+PICTURE = {"type": "image", "source": SOURCE}
+SHOWN = {"type": "input_image", "image_url": PNG, "detail": "auto"}
+REFUSAL = {"type": "refusal", "refusal": "no"}
 
 
 def draw(wire: str, number: int) -> list[Message]:
@@ -79,7 +84,7 @@ def chat(rng: Random) -> list[Message]:
         out.append({"role": rng.choice(("system", "developer")), "content": text(rng)})
     for step in steps(rng, ("calls", "calls", "calls", "custom", "legacy", "system")):
         if step == "user":
-            out.append({"role": "user", "content": _chat_said(rng)})
+            out.append(user(_chat_said(rng)))
             if rng.random() < 0.2:
                 out[-1]["name"] = "ann"
         elif step == "answer":
@@ -96,15 +101,12 @@ def chat(rng: Random) -> list[Message]:
 
 
 def _chat_said(rng: Random) -> Any:
-    said = {"type": "text", "text": text(rng)}
+    said = text_block(text(rng))
     shown = {"type": "image_url", "image_url": {"url": PNG}}
-    filed = {
-        "type": "file",
-        "file": {"filename": "a.txt", "file_data": f"data:text/plain;base64,{PIXEL}"},
-    }
-    return rng.choice(
-        (said["text"], said["text"], [said], [said, shown], [shown, said], [said, filed])
-    )
+    file = {"filename": "a.txt", "file_data": f"data:text/plain;base64,{PIXEL}"}
+    filed = {"type": "file", "file": file}
+    plain = said["text"]
+    return rng.choice((plain, plain, [said], [said, shown], [shown, said], [said, filed]))
 
 
 def _chat_answer(rng: Random) -> Message:
@@ -118,10 +120,7 @@ def _chat_answer(rng: Random) -> Message:
     elif kind < 0.3:
         message["reasoning_content"] = text(rng)
     elif kind < 0.4:
-        message["content"] = [
-            {"type": "text", "text": text(rng)},
-            {"type": "refusal", "refusal": "no"},
-        ]
+        message["content"] = [text_block(text(rng)), REFUSAL]
     return message
 
 
@@ -137,7 +136,7 @@ def _chat_exchange(rng: Random, ids: Ids, *, custom: bool) -> list[Message]:
         calls.append(body)
         content: Any = text(rng)
         if rng.random() < 0.2:
-            content = [{"type": "text", "text": content}, {"type": "text", "text": text(rng)}]
+            content = [text_block(content), text_block(text(rng))]
         results.append({"role": "tool", "tool_call_id": name, "content": content})
     message = {"role": "assistant", "content": rng.choice((None, text(rng))), "tool_calls": calls}
     return [message, *results]
@@ -151,9 +150,7 @@ def anthropic(rng: Random) -> list[Message]:
     ids, out = Ids(rng), []
     if rng.random() < 0.6:
         said = text(rng)
-        out.append(
-            {"role": "system", "content": rng.choice((said, [{"type": "text", "text": said}]))}
-        )
+        out.append({"role": "system", "content": rng.choice((said, [text_block(said)]))})
     kinds = ("calls", "calls", "calls", "server", "paused", "program", "mcp", "compaction")
     for step in steps(rng, kinds):
         if step == "user":
@@ -163,29 +160,23 @@ def anthropic(rng: Random) -> list[Message]:
         elif step == "calls":
             out += _anthropic_exchange(rng, ids)
         elif step == "compaction":
-            blocks = [
-                {"type": "compaction", "content": text(rng)},
-                {"type": "text", "text": text(rng)},
-            ]
-            out.append({"role": "assistant", "content": blocks})
-            out.append({"role": "user", "content": text(rng)})
+            compacted = {"type": "compaction", "content": text(rng)}
+            out += [says(compacted, text_block(text(rng))), user(text(rng))]
         else:
             out += _anthropic_served(rng, ids, step)
     return out
 
 
 def _anthropic_user(rng: Random, out: list[Message]) -> None:
-    said = {"type": "text", "text": text(rng)}
-    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
-    shown = {"type": "image", "source": source}
+    said = text_block(text(rng))
     plain = {"type": "text", "media_type": "text/plain", "data": text(rng)}
     filed = {"type": "document", "source": plain, "title": "notes"}
-    content: Any = rng.choice((said["text"], [said], [said, shown], [filed, said]))
+    content: Any = rng.choice((said["text"], [said], [said, PICTURE], [filed, said]))
     last = out[-1]["content"] if out and out[-1]["role"] == "user" else None
     if isinstance(last, list) and rng.random() < 0.7:
         last.append(said)  # behind the results, in one message
     else:
-        out.append({"role": "user", "content": content})
+        out.append(user(deepcopy(content)))
 
 
 def _thought(rng: Random) -> list[Message]:
@@ -196,72 +187,50 @@ def _thought(rng: Random) -> list[Message]:
 
 def _anthropic_answer(rng: Random) -> Any:
     said = text(rng)
-    return rng.choice((said, [*_thought(rng), {"type": "text", "text": said}]))
+    return rng.choice((said, [*_thought(rng), text_block(said)]))
 
 
 def _anthropic_exchange(rng: Random, ids: Ids) -> list[Message]:
     calls, results = [], []
     for _ in range(rng.randint(1, 3)):
         name = ids("toolu_")
-        calls.append(
-            {"type": "tool_use", "id": name, "name": rng.choice(TOOLS), "input": arguments(rng)}
-        )
+        calls.append(use(name, name=rng.choice(TOOLS), input=arguments(rng)))
         content: Any = text(rng)
         if rng.random() < 0.3:
-            source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
-            content = [{"type": "text", "text": content}, {"type": "image", "source": source}]
-        result = {"type": "tool_result", "tool_use_id": name, "content": content}
+            content = [text_block(content), deepcopy(PICTURE)]
+        results.append(found(name, content))
         if rng.random() < 0.1 and isinstance(content, str):  # an error holds text only
-            result["is_error"] = True
-        results.append(result)
-    said = [{"type": "text", "text": text(rng)}] if rng.random() < 0.5 else []
-    asked = {"role": "assistant", "content": [*_thought(rng), *said, *calls]}
-    return [asked, {"role": "user", "content": results}]
+            results[-1]["is_error"] = True
+    said = [text_block(text(rng))] if rng.random() < 0.5 else []
+    return [says(*_thought(rng), *said, *calls), user(results)]
 
 
 def _anthropic_served(rng: Random, ids: Ids, kind: str) -> list[Message]:
     name = ids("srvtoolu_")
-    said = {"type": "text", "text": text(rng)}
-    use = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {"query": "x"}}
-    found = {"type": "web_search_tool_result", "tool_use_id": name, "content": []}
+    said = text_block(text(rng))
+    served = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {"query": "x"}}
+    done: Message = {"type": "web_search_tool_result", "tool_use_id": name, "content": []}
     if kind == "mcp":
-        use = {"type": "mcp_tool_use", "id": name, "name": "echo", "server_name": "s", "input": {}}
-        inside = [{"type": "text", "text": text(rng)}]
-        found = {
-            "type": "mcp_tool_result",
-            "tool_use_id": name,
-            "is_error": False,
-            "content": inside,
-        }
+        served = {"type": "mcp_tool_use", "id": name, "name": "echo", "server_name": "s"}
+        served["input"] = {}
+        done = {"type": "mcp_tool_result", "tool_use_id": name, "is_error": False}
+        done["content"] = [text_block(text(rng))]
     if kind in ("server", "mcp"):
-        return [{"role": "assistant", "content": [use, found, said]}]
+        return [says(served, done, said)]
     if kind == "paused":
-        return [
-            {"role": "assistant", "content": [said, use]},
-            {"role": "assistant", "content": [found, {"type": "text", "text": text(rng)}]},
-        ]
-    use |= {"name": "code_execution", "input": {"code": "look()"}}
+        return [says(said, served), says(done, text_block(text(rng)))]
+    served |= {"name": "code_execution", "input": {"code": "look()"}}
     out: list[Message] = []
-    first = [use]
+    first = [served]
     for _ in range(rng.randint(1, 2)):
-        called = ids("toolu_")
-        call = {"type": "tool_use", "id": called, "name": "look", "input": arguments(rng)}
-        call["caller"] = {"type": "code_execution_20250825", "tool_id": name}
-        result = {"type": "tool_result", "tool_use_id": called, "content": text(rng)}
-        out += [
-            {"role": "assistant", "content": [*first, call]},
-            {"role": "user", "content": [result]},
-        ]
+        caller = {"type": "code_execution_20250825", "tool_id": name}
+        call = use(ids("toolu_"), input=arguments(rng), caller=caller)
+        out += [says(*first, call), user([found(call["id"], text(rng))])]
         first = []
-    inside = {
-        "type": "code_execution_result",
-        "stdout": "1",
-        "stderr": "",
-        "return_code": 0,
-        "content": [],
-    }
+    inside = {"type": "code_execution_result", "stdout": "1", "stderr": "", "return_code": 0}
+    inside["content"] = []
     done = {"type": "code_execution_tool_result", "tool_use_id": name, "content": inside}
-    return [*out, {"role": "assistant", "content": [done, said]}]
+    return [*out, says(done, said)]
 
 
 # OpenAI Responses.
@@ -276,21 +245,15 @@ def responses(rng: Random) -> list[Message]:
     for step in steps(rng, kinds):
         if step == "user":
             said = {"type": "input_text", "text": text(rng)}
-            shown = {"type": "input_image", "image_url": PNG, "detail": "auto"}
-            message: Message = {
-                "role": "user",
-                "content": rng.choice((text(rng), [said], [said, shown])),
-            }
+            message = user(rng.choice((text(rng), [said], [said, {**SHOWN}])))
             if rng.random() < 0.3:
                 message["type"] = "message"
             out.append(message)
         elif step == "answer":
             out += [*_reasoning(rng, ids), _answer_item(rng, ids)]
         elif step == "compaction":
-            out.append(
-                {"type": "compaction", "id": ids("cmp_"), "encrypted_content": "b3BhcXVl" * 9}
-            )
-            out.append({"role": "user", "content": text(rng)})
+            compacted = {"type": "compaction", "id": ids("cmp_")}
+            out += [compacted | {"encrypted_content": "b3BhcXVl" * 9}, user(text(rng))]
         elif step == "search":
             call = {"type": "web_search_call", "id": ids("ws_"), "status": "completed"}
             call["action"] = {"type": "search", "query": "x"}
@@ -314,7 +277,7 @@ def _answer_item(rng: Random, ids: Ids) -> Message:
     noted = rng.choice(([], [], [cited]))
     said = {"type": "output_text", "text": text(rng), "annotations": noted}
     message = {"type": "message", "id": ids("msg_"), "role": "assistant", "status": "completed"}
-    blocks = rng.choice(([said], [said, {"type": "refusal", "refusal": "no"}]))
+    blocks = rng.choice(([said], [said, {**REFUSAL}]))
     return rng.choice(({**message, "content": blocks}, {"role": "assistant", "content": text(rng)}))
 
 
@@ -325,8 +288,7 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
         name = ids("call_")
         given: Any = text(rng)
         if rng.random() < 0.3:
-            shown = {"type": "input_image", "image_url": PNG, "detail": "auto"}
-            given = [{"type": "input_text", "text": text(rng)}, shown]
+            given = [{"type": "input_text", "text": text(rng)}, {**SHOWN}]
         call: Message = {"type": "function_call", "call_id": name, "name": rng.choice(TOOLS)}
         call["arguments"] = json.dumps(arguments(rng))
         output: Message = {"type": "function_call_output", "call_id": name, "output": given}
@@ -341,8 +303,7 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
             seen = {"type": "computer_screenshot", "image_url": PNG}
             output = {"type": "computer_call_output", "call_id": name, "output": seen}
         if kind == "computer" or rng.random() < 0.5:
-            prefixes = {"function": "fc_", "custom": "ctc_", "computer": "cu_"}
-            call["id"] = ids(prefixes[kind])
+            call["id"] = ids({"function": "fc_", "custom": "ctc_", "computer": "cu_"}[kind])
         called.append(call)
         answered.append(output)
     said = [_answer_item(rng, ids)] if rng.random() < 0.3 else []
@@ -355,31 +316,23 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
 def gemini(rng: Random) -> list[Message]:
     """Gemini contents, the system instruction as a content."""
     out: list[Message] = []
-    camel = rng.random() < 0.5
-    named = rng.random() < 0.3
+    camel, named = rng.random() < 0.5, rng.random() < 0.3
     ids = Ids(rng)
     if rng.random() < 0.4:
         out.append({"role": "system", "parts": [{"text": text(rng)}]})
     for step in steps(rng, ("calls", "calls", "code")):
         if step == "user":
-            data = {"mimeType": "image/png", "data": PIXEL}
-            shown = (
-                {"inlineData": data}
-                if camel
-                else {"inline_data": {"mime_type": "image/png", "data": PIXEL}}
-            )
+            shown: Message = {"inline_data": {"mime_type": "image/png", "data": PIXEL}}
+            if camel:
+                shown = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
             out.append({"role": "user", "parts": [{"text": text(rng)}, *rng.choice(([], [shown]))]})
         elif step == "answer":
-            out.append(
-                {"role": "model", "parts": [*_gemini_thought(rng, camel), {"text": text(rng)}]}
-            )
+            out.append({"role": "model", "parts": [*_gemini_thought(rng), {"text": text(rng)}]})
         elif step == "code":
             key = "executableCode" if camel else "executable_code"
             done = "codeExecutionResult" if camel else "code_execution_result"
-            ran = [
-                {key: {"language": "PYTHON", "code": "1"}},
-                {done: {"outcome": "OUTCOME_OK", "output": "1"}},
-            ]
+            ran: list[Message] = [{key: {"language": "PYTHON", "code": "1"}}]
+            ran.append({done: {"outcome": "OUTCOME_OK", "output": "1"}})
             out.append({"role": "model", "parts": [*ran, {"text": text(rng)}]})
             out.append({"role": "user", "parts": [{"text": text(rng)}]})
         else:
@@ -387,7 +340,7 @@ def gemini(rng: Random) -> list[Message]:
     return out
 
 
-def _gemini_thought(rng: Random, camel: bool) -> list[Message]:
+def _gemini_thought(rng: Random) -> list[Message]:
     return rng.choice(([], [], [{"text": text(rng), "thought": True}]))
 
 
@@ -396,26 +349,20 @@ def _gemini_exchange(rng: Random, ids: Ids, *, camel: bool, named: bool) -> list
     for place in range(rng.randint(1, 3)):
         name = {"id": ids("fc_")} if named else {}
         tool = rng.choice(TOOLS)
-        call: Message = {
-            "functionCall" if camel else "function_call": {
-                **name,
-                "name": tool,
-                "args": arguments(rng),
-            }
-        }
+        body: Message = {**name, "name": tool, "args": arguments(rng)}
+        call: Message = {"functionCall" if camel else "function_call": body}
         if place == 0:
             call["thoughtSignature" if camel else "thought_signature"] = "c2lnbg=="
         asked.append(call)
-        response = rng.choice(
-            ({"output": text(rng)}, {"result": text(rng)}, {"a": 1, "b": [text(rng)]})
-        )
+        outputs = {"output": text(rng)}, {"result": text(rng)}, {"a": 1, "b": [text(rng)]}
+        response = rng.choice(outputs)
         if rng.random() < 0.1:
             response = {"error": text(rng)}
-        body: Message = {**name, "name": tool, "response": response}
+        body = {**name, "name": tool, "response": response}
         answered.append({"functionResponse" if camel else "function_response": body})
     said = [{"text": text(rng)}] if rng.random() < 0.3 else []
     return [
-        {"role": "model", "parts": [*_gemini_thought(rng, camel), *said, *asked]},
+        {"role": "model", "parts": [*_gemini_thought(rng), *said, *asked]},
         {"role": "user", "parts": answered},
     ]
 
@@ -430,27 +377,19 @@ def bedrock(rng: Random) -> list[Message]:
         out.append({"role": "system", "content": [{"text": text(rng)}, *_point(rng)]})
     for step in steps(rng, ("calls", "calls")):
         if step == "user":
-            shown = {
-                "image": {
-                    "format": "png",
-                    "source": {"bytes": b"\x89PNG\r\n\x1a\n" + b"0" * 8 + b"\0\0\0\x08\0\0\0\x08"},
-                }
-            }
+            png = b"\x89PNG\r\n\x1a\n" + b"0" * 8 + b"\0\0\0\x08\0\0\0\x08"
+            shown = {"image": {"format": "png", "source": {"bytes": png}}}
             name = ids("notes ").replace("_", "-")
             filed = {"document": {"name": name, "format": "txt", "source": {"bytes": b"some text"}}}
             content = [{"text": text(rng)}, *rng.choice(([], [shown], [filed])), *_point(rng)]
             if out and out[-1]["role"] == "user":
                 out[-1]["content"] += content
             else:
-                out.append({"role": "user", "content": content})
-        elif step == "answer":
-            if out[-1]["role"] == "assistant":
-                continue
-            out.append(
-                {"role": "assistant", "content": [*_bedrock_thought(rng), {"text": text(rng)}]}
-            )
-        else:
+                out.append(user(content))
+        elif step == "calls":
             out += _bedrock_exchange(rng, ids)
+        elif out[-1]["role"] != "assistant":
+            out.append(says(*_bedrock_thought(rng), {"text": text(rng)}))
     return out
 
 
@@ -469,30 +408,14 @@ def _bedrock_exchange(rng: Random, ids: Ids) -> list[Message]:
     asked, answered = [], []
     for _ in range(rng.randint(1, 3)):
         name = ids("tooluse_")
-        asked.append(
-            {"toolUse": {"toolUseId": name, "name": rng.choice(TOOLS), "input": arguments(rng)}}
-        )
-        content = rng.choice(
-            (
-                [{"text": text(rng)}],
-                [{"json": {"a": [1, text(rng)]}}],
-                [{"text": "a"}, {"text": "b"}],
-            )
-        )
-        answered.append(
-            {
-                "toolResult": {
-                    "toolUseId": name,
-                    "content": content,
-                    **rng.choice(({}, {"status": "error"})),
-                }
-            }
-        )
+        body = {"toolUseId": name, "name": rng.choice(TOOLS), "input": arguments(rng)}
+        asked.append({"toolUse": body})
+        said, data = [{"text": text(rng)}], [{"json": {"a": [1, text(rng)]}}]
+        content = rng.choice((said, data, [{"text": "a"}, {"text": "b"}]))
+        result = {"toolUseId": name, "content": content}
+        answered.append({"toolResult": result | rng.choice(({}, {"status": "error"}))})
     said = [{"text": text(rng)}] if rng.random() < 0.4 else []
-    return [
-        {"role": "assistant", "content": [*_bedrock_thought(rng), *said, *asked]},
-        {"role": "user", "content": [*answered, *_point(rng)]},
-    ]
+    return [says(*_bedrock_thought(rng), *said, *asked), user([*answered, *_point(rng)])]
 
 
 FORMATS: dict[str, Callable[[Random], list[Message]]] = {

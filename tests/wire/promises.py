@@ -9,8 +9,15 @@ from typing import Any
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
 from history_curator.errors import ConversionError
-from history_curator.formats import RESPONSE_ITEMS, find_format
-from tests.wire.roundtrip import assert_reads_as_written, count_sent
+from history_curator.formats import (
+    RESPONSE_ITEMS,
+    find_format,
+    has_call_ids,
+    read_entries,
+    ungroup_items,
+    wire_of,
+)
+from history_curator.tokens import get_counter
 
 PROVIDERS = {
     "chat": ("openai", "core", "portable", "mistral"),
@@ -21,6 +28,7 @@ PROVIDERS = {
 }
 """Whose rules make sense for a format."""
 BUDGETS = (None, 2_000, 500)
+COUNTER = get_counter("o200k_base")
 
 
 def hold(
@@ -41,16 +49,41 @@ def hold(
     json.dumps(view, allow_nan=False, default=str)
     if view:
         assert curation.tokens == count_sent(view, provider), label
-    ids = [
-        message["id"]
-        for message in view
-        if message.get("type") in (*RESPONSE_ITEMS, "message")
-        and isinstance(message.get("id"), str)
-    ]
+    items = [each for each in view if each.get("type") in (*RESPONSE_ITEMS, "message")]
+    ids = [item["id"] for item in items if isinstance(item.get("id"), str)]
     assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
     assert_reads_as_written(format, curation.entries, label)
-    repeated = Curator(provider=provider, max_tokens=budget).curate(
-        view, format=find_format(view, provider), tail="request"
-    )
+    format = find_format(view, provider)
+    again = Curator(provider=provider, max_tokens=budget)
+    repeated = again.curate(view, format=format, tail="request")
     assert repr(repeated.messages) == repr(view), f"{label}: not idempotent"
     return None
+
+
+def count_sent(messages: list[Any], provider: str) -> int:
+    """Count messages as they are read anew."""
+    entries = read_entries(messages, find_format(messages, provider))
+    return COUNTER.priming + sum(map(COUNTER.count_entry, entries))
+
+
+def assert_reads_as_written(format: Any, entries: Any, label: str = "") -> None:
+    """Write entries, read them again, and compare what they say and what they cost."""
+    again = read_entries(ungroup_items(format.write(entries)), format)
+    assert [entry.role for entry in again] == [entry.role for entry in entries], label
+    for old, new in zip(entries, again, strict=True):
+        assert _says(new, new) == _says(old, new), label
+        assert COUNTER.count_entry(new) == COUNTER.count_entry(old), label
+
+
+def _says(entry: Any, read: Any) -> Any:
+    """What an entry says, without ids where the format of `read` has none."""
+    ids = not read.tool_calls or all(map(has_call_ids, read.tool_calls))
+    return (
+        entry.content or "",
+        entry.barrier,
+        entry.name,
+        [(call.id if ids else "", call.name, call.arguments) for call in entry.tool_calls or ()],
+        entry.tool_call_id if wire_of(read) != "gemini" else None,
+        [(part.kind, part.raw) for part in entry.parts or () if part.kind != "text"],
+        [(each.text, each.signature, each.encrypted) for each in entry.reasoning or ()],
+    )

@@ -12,22 +12,25 @@ from history_curator.errors import ConversionError
 from history_curator.formats import BedrockFormat, find_format, read_entries
 from history_curator.rules import PROVIDERS, repair_conversation
 from tests.support.messages import call, result
+from tests.wire.blocks import (
+    CALL,
+    IMAGE,
+    OUTPUT,
+    REASONED,
+    SAID,
+    THOUGHT,
+    USER,
+    YES,
+    answered,
+    found,
+    says,
+    text,
+    use,
+    user,
+)
+from tests.wire.promises import hold
 
-USER = {"role": "user", "content": "hi"}
-
-
-def use(name="c1", given=None, **more):
-    block = {
-        "type": "tool_use",
-        "id": name,
-        "name": "look",
-        "input": {} if given is None else given,
-    }
-    return {"role": "assistant", "content": [{**block, **more}]}
-
-
-def answer(name="c1", content="42"):
-    return {"type": "tool_result", "tool_use_id": name, "content": content}
+GO_ON = user("go on")
 
 
 def repaired(messages, provider):
@@ -43,9 +46,9 @@ def repaired(messages, provider):
 @pytest.mark.parametrize("provider", ["core", "anthropic", "portable"])
 @pytest.mark.parametrize("budget", [None, 500])
 def test_two_tool_result_blocks_for_one_call_in_one_anthropic_message(provider, budget):
-    twice = {"role": "user", "content": [answer(content="word " * 50_000), answer(content="small")]}
-    curation = Curator(provider=provider, max_tokens=budget).curate([USER, use(), twice])
-    assert curation.messages[-1]["content"] == [answer(content="small")]
+    given = [USER, says(use()), user([found(content="word " * 50_000), found()])]
+    curation = Curator(provider=provider, max_tokens=budget).curate(given)
+    assert curation.messages[-1] == answered("c1")
     assert curation.tokens == count_tokens(curation.messages) < 100
 
 
@@ -76,58 +79,38 @@ class Shouts:
 
 class TestAManagerEditsWhatAnotherInserted:
     def test_every_message_has_its_role_and_its_calls(self):
-        given = [USER, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "go"}]
-        view = Curator(Inserts(), Shouts()).curate(given).messages
+        view = Curator(Inserts(), Shouts()).curate([USER, YES, GO_ON]).messages
         assert view[2:5] == [
-            {
-                "role": "assistant",
-                "content": "asking!",
-                "tool_calls": [
-                    {
-                        "id": "z1",
-                        "type": "function",
-                        "function": {"name": "look", "arguments": "{}"},
-                    }
-                ],
-            },
-            {"role": "tool", "content": "found!", "tool_call_id": "z1"},
-            {"role": "user", "content": "a note!"},
+            call("z1", text="asking!"),
+            result("z1", "found!"),
+            user("a note!"),
         ]
 
     def test_in_the_format_of_the_rest(self):
-        given = [
-            USER,
-            use(),
-            {"role": "user", "content": [answer()]},
-            {"role": "user", "content": "go"},
-        ]
+        given = [USER, says(use()), answered("c1"), GO_ON]
         view = Curator(Inserts(), Shouts(), provider="anthropic").curate(given).messages
-        said = {"type": "text", "text": "asking!"}
-        asked = {"type": "tool_use", "id": "z1", "name": "look", "input": {}}
         assert view[3:6] == [
-            {"role": "assistant", "content": [said, asked]},
-            {"role": "user", "content": [answer("z1", "found!")]},
-            {"role": "user", "content": "a note!"},
+            says(text("asking!"), use("z1")),
+            user([found("z1", "found!")]),
+            user("a note!"),
         ]
 
 
 class TestKeysOfOneStyleOnMessagesOfTheOther:
     def test_chat_calls_on_a_message_of_blocks(self):
-        asked = use() | {"tool_calls": call("c2")["tool_calls"]}
-        given = [USER, asked, {"role": "user", "content": [answer(), answer("c2")]}]
-        view = repaired(given, "anthropic")
+        asked = says(use()) | {"tool_calls": call("c2")["tool_calls"]}
+        view = repaired([USER, asked, answered("c1", "c2")], "anthropic")
         assert "tool_calls" not in view[1]
         assert [block["id"] for block in view[1]["content"]] == ["c1", "c2"]
 
     def test_a_block_of_a_call_on_a_chat_message(self):
-        asked = call("c1") | {"content": use()["content"]}
-        view = repaired([USER, asked, result("c1")], "openai")
+        view = repaired([USER, call("c1") | {"content": [use()]}, result("c1")], "openai")
         assert ("tool_calls" in view[1]) != any(
             block["type"] == "tool_use" for block in view[1]["content"] or ()
         )
 
     def test_an_edited_message_keeps_no_key_of_the_other(self):
-        odd = use() | {"refusal": None, "name": "ann"}
+        odd = says(use()) | {"refusal": None, "name": "ann"}
         (entry,) = find_format([USER]).read(odd, 0)
         (message,) = find_format([USER]).write([entry.evolve(content="hm", metadata=None)])
         assert message.keys() == {"role", "content"}
@@ -137,8 +120,8 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
 def test_unknown_keys_are_stripped(budget):
     given = [
         USER | {"timestamp": 1.5},
-        {"role": "assistant", "content": "yes", "trace_id": "x", "refusal": None},
-        {"role": "user", "content": [{"type": "text", "text": "go on"}], "at": {"day": 1}},
+        YES | {"trace_id": "x", "refusal": None},
+        user([text("go on")]) | {"at": {"day": 1}},
     ]
     curation = Curator(provider="openai", max_tokens=budget).curate(given)
     assert all(each.keys() <= {"role", "content", "refusal"} for each in curation.messages)
@@ -180,10 +163,7 @@ class TestTypesOnTheWire:
         deep = "bottom"
         for _ in range(depth):
             deep = [deep]
-        for odd in (
-            use(given={"x": deep}),
-            {"role": "user", "content": [{"type": "text", "text": "a", "x": deep}]},
-        ):
+        for odd in (says(use(input={"x": deep})), user([text("a") | {"x": deep}])):
             with pytest.raises(ConversionError, match="nested more than"):
                 Curator(provider=provider).curate([USER, odd])
             with pytest.raises(ConversionError, match="nested more than"):
@@ -198,12 +178,11 @@ class TestTypesOnTheWire:
         assert view[2]["content"] == "42"
 
     def test_a_tool_message_after_an_anthropic_tool_use_answers_its_call(self, provider):
-        view = repaired([USER, use("callcall1"), result("callcall1", "42")], provider)
-        assert view[2] == {"role": "user", "content": [answer("callcall1")]}
+        view = repaired([USER, says(use("callcall1")), result("callcall1", "42")], provider)
+        assert view[2] == answered("callcall1")
 
     def test_a_result_block_after_a_chat_call_answers_it(self, provider):
-        odd = {"role": "user", "content": [answer("callcall1")]}
-        view = repaired([USER, call("callcall1"), odd], provider)
+        view = repaired([USER, call("callcall1"), answered("callcall1")], provider)
         assert (view[2]["role"], view[2]["content"]) == ("tool", "42")
 
 
@@ -250,19 +229,137 @@ class TestBedrockOrNot:
         assert [entry.content for entry in read_entries(view, find_format(view, provider))] == told
 
 
-@pytest.mark.parametrize("provider", ["portable", "anthropic", "gemini", "bedrock", "mistral"])
-def test_developer_becomes_system(provider):
-    view = repaired([{"role": "developer", "content": "be brief"}, USER], provider)
-    assert view[0] == {"role": "system", "content": "be brief"}
-
-
-@pytest.mark.parametrize("provider", ["openai", "openai-responses", "core"])
-def test_developer_stays_where_it_is_known(provider):
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_developer_becomes_system_where_it_is_not_known(provider):
     given = [{"role": "developer", "content": "be brief"}, USER]
-    assert repair_conversation(given, provider) == given
+    view = repair_conversation(given, provider)
+    if provider in ("openai", "openai-responses", "core"):
+        assert view == given
+    else:
+        assert view[0] == {"role": "system", "content": "be brief"}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_placeholder_says_that_the_call_may_have_run(provider):
     view = repair_conversation([USER, call("callcall1")], provider)
     assert "may have run" in view[2]["content"]
+
+
+CITATION = {"type": "url_citation", "url": "https://a.b/c", "title": "t"}
+CITATION |= {"start_index": 0, "end_index": 3}
+CITED = SAID | {
+    "content": [
+        {"type": "output_text", "text": "yes", "annotations": [CITATION]},
+        {"type": "refusal", "refusal": "no"},
+    ]
+}
+
+
+def curate(messages, provider, budget):
+    return Curator(provider=provider, max_tokens=budget).curate(messages, tail="request")
+
+
+class TestBehindABarrier:
+    COMPACTED = says({"type": "compaction", "content": "what was said"}, text("go on"))
+
+    def conversation(self, turns):
+        given = [user("old " * 500), self.COMPACTED]
+        for turn in range(turns):
+            given += [user(f"word {turn} " * 40), says(text("yes " * 60))]
+        return [*given, USER]
+
+    @pytest.mark.parametrize("provider", ["anthropic", "core", "portable"])
+    def test_everything_is_sent_that_fits_to_the_last_token(self, provider):
+        for turns in (5, 7):
+            given = self.conversation(turns)
+            everything = curate(given, provider, None)
+            view = curate(given, provider, everything.tokens)
+            assert view.messages == everything.messages
+            assert not view.report.compacted
+
+    def test_nothing_is_told_of_what_was_before_it(self):
+        thought = {"type": "thinking", "thinking": "hm " * 800, "signature": "c2ln"}
+        given = self.conversation(2)
+        given[3] = says(thought, text("yes"))
+        view = curate(given, "core", 1_000).messages
+        assert "Earlier in this conversation" not in str(view)
+        assert view[0] == self.COMPACTED
+        assert "hm hm" not in str(view)
+
+
+def test_no_bridge_is_counted_where_results_and_the_user_speak_in_one_message_of_bedrock():
+    asked = {"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}
+    answer = {"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}]}}
+    given = [
+        user([{"text": "hi"}]),
+        says(asked),
+        user([answer, {"text": "and now?"}]),
+    ]
+    tokens = curate(given, "bedrock", None).tokens
+    assert curate(given, "bedrock", tokens).messages == given
+
+
+def test_a_squeezed_result_counts_the_words_that_a_rule_puts_in_place_of_its_image():
+    results = [found("t1", [text("word " * 597), IMAGE]), found("t2", "word " * 560)]
+    calls = says(text("why " * 983), use("t1"), use("t2"))
+    assert hold([USER, calls, user(results)], "portable", 2_000, "") is None
+
+
+def test_plain_answers_before_a_call_are_one_with_those_that_a_moved_output_leaves():
+    given = [
+        USER,
+        CALL,
+        user("and?"),
+        {"role": "assistant", "content": "one"},
+        OUTPUT,
+        {"role": "assistant", "content": "two"},
+        CALL | {"call_id": "c2"},
+        OUTPUT | {"call_id": "c2"},
+    ]
+    for budget in (None, 2_000):
+        curation = curate(given, "openai-responses", budget)
+        assert curation.tokens == count_tokens(curation.messages)
+        assert hold(given, "openai-responses", budget, "moved") is None
+
+
+def test_a_server_tool_use_without_an_id_or_a_result_goes():
+    lost = {"type": "server_tool_use", "id": "", "name": "code_execution", "input": {}}
+    given = [user("look"), says(lost, use()), answered("c1"), says(text("done")), user("thanks")]
+    view = Curator(max_tokens=1_000, provider="anthropic").curate(given).messages
+    assert view[1]["content"] == [use()]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [USER, CITED, REASONED, USER],
+        [USER, YES, user(" ") | {"type": "message"}, CITED, USER],
+    ],
+    ids=["ids go with stripped reasoning", "joined to a plain answer"],
+)
+def test_annotations_of_an_answer_that_is_written_anew(given):
+    assert hold(given, "core", None, "unsent") is None
+    answer = curate(given, "core", None).messages[1]
+    assert "id" not in answer
+    assert CITED["content"] == answer["content"][-2:]
+
+
+def test_thinking_stays_where_everything_fits_to_the_last_token():
+    given = [USER, says(THOUGHT | {"thinking": "hm " * 700}, text("yes")), user("and? " * 230)]
+    everything = curate(given, "anthropic", None)
+    assert curate(given, "anthropic", everything.tokens).messages == given
+
+
+@pytest.mark.parametrize(
+    ("message", "format"),
+    [
+        (SAID | {"content": [{"text": "yes"}]}, "responses"),
+        ({"role": "user", "content": [{"type": [1], "text": "x"}]}, "dicts"),
+        ({"type": "message", "role": "user", "content": [{"type": "hologram"}]}, "responses"),
+        (says(THOUGHT) | {"type": "message", "id": "msg_1"}, "dicts"),
+    ],
+    ids=["a block without a type", "a type that is no text", "a new type", "answer of Anthropic"],
+)
+@pytest.mark.parametrize("provider", ["core", "openai-responses", "portable"])
+def test_whose_format_it_is(message, format, provider):
+    assert find_format([message], provider).name == format

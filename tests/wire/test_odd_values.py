@@ -11,10 +11,8 @@ import pytest
 from history_curator import Curator, check_conversation, count_tokens
 from history_curator.errors import ConversionError, HistoryCuratorError
 from history_curator.rules import repair_conversation
+from tests.wire.blocks import ASKED, CALL, CONVERSED, OUTPUT, SAID, USER, says, use, user
 
-USER = {"role": "user", "content": "hi"}
-ASKED = {"role": "user", "parts": [{"text": "hi"}]}
-CONVERSED = {"role": "user", "content": [{"text": "hi"}]}
 ODD = {
     "null": None,
     "number": 7,
@@ -46,39 +44,31 @@ def called(**fields):
     return [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]
 
 
-def spoken(**block):
-    return [USER, {"role": "assistant", "content": [block]}]
+def spoken(block):
+    return [USER, says(block)]
 
 
 PLACES = {
     "role": lambda odd: [{"role": odd, "content": "x"}],
-    "content": lambda odd: [{"role": "user", "content": odd}],
+    "content": lambda odd: [user(odd)],
     "name": lambda odd: [{**USER, "name": odd}],
     "metadata": lambda odd: [{**USER, "at": odd}],
     "annotations": lambda odd: said(annotations=[odd]),
     "reasoning": lambda odd: said(reasoning=odd),
     "reasoning content": lambda odd: said(reasoning_content=odd),
     "thinking blocks": lambda odd: said(thinking_blocks=[{"type": "thinking", "thinking": odd}]),
-    "image": lambda odd: [{"role": "user", "content": [{"type": "image_url", "image_url": odd}]}],
+    "image": lambda odd: [user([{"type": "image_url", "image_url": odd}])],
     "arguments": lambda odd: called(function={"name": "f", "arguments": odd}),
     "beside a call": lambda odd: called(note=odd),
     "answered call": lambda odd: [*called(), {"role": "tool", "tool_call_id": odd, "content": "1"}],
     "result": lambda odd: [*called(), {"role": "tool", "tool_call_id": "c1", "content": odd}],
-    "input": lambda odd: spoken(type="tool_use", id="c1", name="f", input={"a": odd}),
-    "server input": lambda odd: spoken(type="server_tool_use", id="s1", name="w", input=odd),
-    "document": lambda odd: [{"role": "user", "content": [{"type": "document", "source": odd}]}],
-    "item": lambda odd: [
-        USER,
-        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": odd},
-        {"type": "function_call_output", "call_id": "c1", "output": odd},
-    ],
+    "input": lambda odd: spoken(use(input={"a": odd})),
+    "server input": lambda odd: spoken(use(type="server_tool_use", input=odd)),
+    "document": lambda odd: [user([{"type": "document", "source": odd}])],
+    "item": lambda odd: [USER, CALL | {"arguments": odd}, OUTPUT | {"output": odd}],
     "action": lambda odd: [USER, {"type": "computer_call", "call_id": "c1", "action": {"x": odd}}],
     "program": lambda odd: [USER, {"type": "program", "call_id": odd}],
-    "summary": lambda odd: [
-        USER,
-        {"type": "reasoning", "id": "rs_1", "summary": odd},
-        {"type": "message", "role": "assistant", "content": "x"},
-    ],
+    "summary": lambda odd: [USER, {"type": "reasoning", "id": "rs_1", "summary": odd}, SAID],
     "compaction": lambda odd: [{"type": "compaction", "encrypted_content": odd}, USER],
     "args": lambda odd: [
         ASKED,
@@ -88,10 +78,10 @@ PLACES = {
     "part": lambda odd: [{"role": "user", "parts": [{"inlineData": odd}, {"x": odd}]}],
     "tool use": lambda odd: [
         CONVERSED,
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": odd, "name": "f"}}]},
-        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [odd]}}]},
+        says({"toolUse": {"toolUseId": odd, "name": "f"}}),
+        user([{"toolResult": {"toolUseId": "t", "content": [odd]}}]),
     ],
-    "cache point": lambda odd: [{"role": "user", "content": [{"text": "x"}, {"cachePoint": odd}]}],
+    "cache point": lambda odd: [user([{"text": "x"}, {"cachePoint": odd}])],
 }
 
 
@@ -105,20 +95,24 @@ def as_bytes(value):
 def test_any_value_in_any_place(place, provider):
     for name, odd in ODD.items():
         given = PLACES[place](odd)
-        for use in (check_conversation, repair_conversation):
+        for run in (check_conversation, repair_conversation):
             try:
-                view = use(given, provider)
+                view = run(given, provider)
             except HistoryCuratorError:
                 continue
-            if use is repair_conversation:
+            if run is repair_conversation:
                 json.dumps(view, allow_nan=False, default=as_bytes)
                 again = Curator(provider=provider).curate(view)
                 assert again.tokens == count_tokens(view), name
 
 
-@pytest.mark.parametrize("odd", [date(2026, 1, 1), Decimal("1.5"), float("inf"), {(1, 2): 3}, {1}])
+@pytest.mark.parametrize(
+    "odd",
+    [date(2026, 1, 1), Decimal("1.5"), float("inf"), {(1, 2): 3}, {1}, 10**5_000],
+    ids=["date", "decimal", "infinity", "keys", "set", "number"],
+)
 def test_what_json_cannot_carry_is_an_error_that_names_it(odd):
-    (asked,) = spoken(type="tool_use", id="c1", name="f", input={"a": odd})[1:]
+    (asked,) = spoken(use(input={"a": odd}))[1:]
     with pytest.raises(ConversionError, match=r"messages\[1\]\.content\[0\].* Fix: make it a"):
         check_conversation([USER, asked], "anthropic")
 
@@ -137,4 +131,4 @@ def test_what_is_no_message_is_an_error_that_names_it_and_not_left_out(asked, od
 @pytest.mark.parametrize(("odd", "what"), [(7, "an int"), ([], "a list"), (None, "a NoneType")])
 def test_an_error_says_what_a_value_is(odd, what):
     with pytest.raises(ConversionError, match=rf"content\[0\]: it is {what}\."):
-        check_conversation([USER, {"role": "user", "content": [odd, "x"]}])
+        check_conversation([USER, user([odd, "x"])])

@@ -11,10 +11,17 @@ from history_curator import BudgetUnsatisfiableError, Curator
 from tests.wire.generators import draw
 
 VIEWS = 200
+TYPES = {
+    "chat": ("openai", "openai.types.chat", "ChatCompletionMessageParam"),
+    "responses": ("openai-responses", "openai.types.responses", "ResponseInputItemParam"),
+    "anthropic": ("anthropic", "anthropic.types.beta", "BetaMessageParam"),
+    "gemini": ("gemini", "google.genai.types", "Content"),
+}
+"""The provider of a wire, and the type of one message in its client."""
 
 
 def views(wire, provider):
-    """Views of conversations that are valid, or broken in their order."""
+    """Views of conversations that are valid, or broken in their order, without system prompts."""
     for number in range(VIEWS):
         if number % 3 == 2:
             continue
@@ -23,16 +30,8 @@ def views(wire, provider):
             view = Curator(provider=provider, max_tokens=budget).curate(draw(wire, number)).messages
         except BudgetUnsatisfiableError:
             continue
-        yield number, view
-
-
-def is_answer(item):
-    """Return whether an item is an answer in blocks."""
-    return item.get("role") == "assistant" and isinstance(item["content"], list)
-
-
-def without_system(messages):
-    return [message for message in messages if message["role"] != "system"]
+        beside = ("system",) if wire not in ("chat", "responses") else ()
+        yield number, [message for message in view if message.get("role") not in beside]
 
 
 def refusals(adapter: TypeAdapter[Any], message: Any) -> list[str]:
@@ -47,37 +46,17 @@ def refusals(adapter: TypeAdapter[Any], message: Any) -> list[str]:
     return []
 
 
-def test_openai_chat_completions():
-    types = pytest.importorskip("openai.types.chat")
-    adapter = TypeAdapter(types.ChatCompletionMessageParam)
-    for number, view in views("chat", "openai"):
+@pytest.mark.parametrize("wire", TYPES)
+def test_every_message_of_a_view(wire):
+    provider, module, name = TYPES[wire]
+    adapter = TypeAdapter(getattr(pytest.importorskip(module), name))
+    for number, view in views(wire, provider):
         for message in view:
-            assert refusals(adapter, message) == [], (number, message)
-
-
-def test_openai_responses():
-    types = pytest.importorskip("openai.types.responses")
-    adapter = TypeAdapter(types.ResponseInputItemParam)
-    for number, view in views("responses", "openai-responses"):
-        for item in view:
-            # The API takes answers without ids, which the types do not know.
-            named = {"id": "msg_1", "status": "completed"} if is_answer(item) else {}
-            assert refusals(adapter, {**named, **item}) == [], (number, item)
-
-
-def test_anthropic():
-    types = pytest.importorskip("anthropic.types.beta")
-    adapter = TypeAdapter(types.BetaMessageParam)
-    for number, view in views("anthropic", "anthropic"):
-        for message in without_system(view):
-            assert refusals(adapter, message) == [], (number, message)
-
-
-def test_google_genai():
-    adapter = TypeAdapter(pytest.importorskip("google.genai.types").Content)
-    for number, view in views("gemini", "gemini"):
-        for content in without_system(view):
-            assert refusals(adapter, content) == [], (number, content)
+            # OpenAI takes answers without ids, which its types do not know.
+            is_answer = message.get("role") == "assistant" and isinstance(message["content"], list)
+            named = {"id": "msg_1", "status": "completed"}
+            item = {**named, **message} if wire == "responses" and is_answer else message
+            assert refusals(adapter, item) == [], (number, message)
 
 
 def test_bedrock_converse():
@@ -86,8 +65,7 @@ def test_bedrock_converse():
     loaded = session.get_session().get_service_model("bedrock-runtime")
     shape = loaded.operation_model("Converse").input_shape
     for number, view in views("bedrock", "bedrock"):
-        request = {"modelId": "m", "messages": without_system(view)}
-        report = validate.ParamValidator().validate(request, shape)
+        report = validate.ParamValidator().validate({"modelId": "m", "messages": view}, shape)
         assert not report.has_errors(), f"{number}: {report.generate_report()}"
 
 
