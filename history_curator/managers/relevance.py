@@ -92,7 +92,9 @@ class Retriever:
         scores, warning = score_entries(entries[: max(question, view.cutoff)], query, self.scorer)
         if warning and self.warn is not None:
             self.warn(warning)
-        gone = [unit for unit in builder.pairing.units if unit.start < view.cutoff]
+        pairing = builder.pairing
+        since = pairing.units[pairing.barrier_before(len(pairing.units)) :]
+        gone = [unit for unit in since if unit.start < view.cutoff]
         starts = [*(unit.start for unit in gone), view.cutoff]
         best = [max(scores[start:end], default=0.0) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
