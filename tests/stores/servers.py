@@ -18,18 +18,15 @@ import pytest
 
 
 class Server(Protocol):
-    """A database that can die."""
+    """A database that can be killed at once, started again on its data, and closed for good."""
 
     url: str
 
-    def kill(self) -> None:
-        """End it at once, without any chance to tidy up."""
+    def kill(self) -> None: ...
 
-    def restart(self) -> None:
-        """Start it again on the same data."""
+    def restart(self) -> None: ...
 
-    def close(self) -> None:
-        """Stop it and remove its data."""
+    def close(self) -> None: ...
 
 
 @contextmanager

@@ -41,10 +41,8 @@ class Documents:
             return len(names)
         found = [(name, json.loads(self._redis.get(name))) for name in names]
         found.sort(key=lambda each: each[1]["timestamp"])
-        return [
-            {"id": name, "type": one["type"], "$.data": json.dumps(one["data"])}
-            for name, one in found
-        ]
+        rows = ((name, one["type"], json.dumps(one["data"])) for name, one in found)
+        return [dict(zip(("id", "type", "$.data"), row, strict=True)) for row in rows]
 
     def paginate(self, query: Any, page_size: int) -> Iterator[list[Any]]:
         yield self.query(query)

@@ -55,6 +55,11 @@ class Item:
     whole: bool = True  # calls only: with their arguments
 
 
+def bare(item: Item) -> Item:
+    """Return an item without its pin, which is not compared."""
+    return replace(item, pinned=False)
+
+
 def exchanges(said: list[Item]) -> list[tuple[list[int], bool]]:
     """Return each call with its results, by their places, and whether none is missing."""
     found = []
@@ -85,56 +90,51 @@ class Talk:
     """A branch of a conversation in SQLite, read back as items."""
 
     def __init__(self, folder: Path, config: RetentionConfig) -> None:
-        self.config = config
-        self.path = folder / "talk.db"
-        self.branches: Any = self.open()
-        self.conversation: Any = self.branches.open()
-
-    def open(self) -> Any:
         from langchain_community.chat_message_histories import SQLChatMessageHistory
         from sqlalchemy import create_engine
 
         from langchain_history_curator import ChatHistoryBranches
 
+        self.path = folder / "talk.db"
         self.engine = create_engine(f"sqlite:///{self.path}")
-        return ChatHistoryBranches(
+        self.branches: Any = ChatHistoryBranches(
             "ann",
             lambda key: SQLChatMessageHistory(key, connection=self.engine),
             max_tokens=2_000,
-            retention=self.config,
+            retention=config,
         )
-
-    def close(self) -> None:
-        self.engine.dispose()
-
-    def message(self, item: Item) -> Any:
-        from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-
-        from langchain_history_curator import pin
-
-        if item.kind == "user":
-            made: Any = HumanMessage(item.text)
-        elif item.kind == "result":
-            made = ToolMessage(item.text, tool_call_id=item.calls[0], name="find")
-        else:
-            calls = [{"name": "find", "args": {"of": one}, "id": one} for one in item.calls]
-            made = AIMessage(item.text, tool_calls=calls)
-        return pin([made])[0] if item.pinned else made
+        self.conversation: Any = self.branches.open()
 
     def items(self, name: str | None = None) -> list[Item]:
         """Return what a branch holds, by default the one that goes on."""
         conversation = self.branches.open(name) if name else self.conversation
-        return [self.item(message) for message in conversation.record]
+        return [read_item(message) for message in conversation.record]
 
-    def item(self, message: Any) -> Item:
-        pinned = bool(message.additional_kwargs.get("pinned"))
-        if message.type == "human":
-            return Item("user", message.text, pinned=pinned)
-        if message.type == "tool":
-            return Item("result", message.text, (message.tool_call_id,), pinned)
-        calls = tuple(call["id"] for call in message.tool_calls)
-        whole = all(call["args"] for call in message.tool_calls)
-        return Item("call" if calls else "answer", message.text, calls, pinned, whole)
+
+def write_message(item: Item) -> Any:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    from langchain_history_curator import pin
+
+    if item.kind == "user":
+        message: Any = HumanMessage(item.text)
+    elif item.kind == "result":
+        message = ToolMessage(item.text, tool_call_id=item.calls[0], name="find")
+    else:
+        calls = [{"name": "find", "args": {"of": one}, "id": one} for one in item.calls]
+        message = AIMessage(item.text, tool_calls=calls)
+    return pin([message])[0] if item.pinned else message
+
+
+def read_item(message: Any) -> Item:
+    pinned = bool(message.additional_kwargs.get("pinned"))
+    if message.type == "human":
+        return Item("user", message.text, pinned=pinned)
+    if message.type == "tool":
+        return Item("result", message.text, (message.tool_call_id,), pinned)
+    calls = tuple(call["id"] for call in message.tool_calls)
+    whole = all(call["args"] for call in message.tool_calls)
+    return Item("call" if calls else "answer", message.text, calls, pinned, whole)
 
 
 class StoredConversation(RuleBasedStateMachine):
@@ -155,7 +155,7 @@ class StoredConversation(RuleBasedStateMachine):
         self.count = 0
 
     def teardown(self) -> None:
-        self.talk.close()
+        self.talk.engine.dispose()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # What may happen.
@@ -175,7 +175,7 @@ class StoredConversation(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.talk.close()
+        self.talk.engine.dispose()
         self.talk = Talk(self.folder, self.config)
         self.branches_are_listed()
 
@@ -219,14 +219,11 @@ class StoredConversation(RuleBasedStateMachine):
         for item in said:
             if item.kind != "result" and item.text:
                 at = text.index(item.text, at)  # there, and in order
-        stay = must_stay(said, self.turns)
-        whole = [said[place] for place in sorted(stay)]
-        left = iter(stored)
-        assert all(any(_bare(one) == _bare(item) for one in left) for item in whole)
-        start = preserved_from(said, self.turns)
-        assert [*map(_bare, stored[len(stored) - len(said[start:]) :])] == [
-            *map(_bare, said[start:])
-        ]
+        whole = [bare(said[place]) for place in sorted(must_stay(said, self.turns))]
+        left = map(bare, stored)
+        assert all(item in left for item in whole)  # there, and in order
+        latest = said[preserved_from(said, self.turns) :]
+        assert [*map(bare, stored[len(stored) - len(latest) :])] == [*map(bare, latest)]
         known = {item.text for item in said}
         for item in stored:
             if item.kind == "result" and item.text not in known:
@@ -254,7 +251,7 @@ class StoredConversation(RuleBasedStateMachine):
 
     def say(self, item: Item) -> None:
         self.said[self.branch].append(item)
-        self.talk.conversation.add_messages([self.talk.message(item)])
+        self.talk.conversation.add_messages([write_message(item)])
 
     def next_item(self, letter: str) -> Item | None:
         """Return what a letter of a shape stands for, or None where it makes no sense."""
@@ -283,10 +280,6 @@ class StoredConversation(RuleBasedStateMachine):
 
     def all_stored(self) -> dict[str, list[Item]]:
         return {name: self.talk.items(name) for name in self.said}
-
-
-def _bare(item: Item) -> Item:
-    return replace(item, pinned=False)
 
 
 @pytest.mark.parametrize(("mode", "turns"), [("trimmed", 1), ("none", 2)])

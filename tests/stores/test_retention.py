@@ -6,6 +6,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,8 @@ def add_turn(thread: Conversation, number: int) -> None:
 
 def stored(thread: Conversation) -> list[tuple[str, str]]:
     """Return (role, text) of everything that is read."""
-    if thread.is_langchain:
-        return [(message.type, str(message.content)) for message in thread.record()]
-    return [(one.role.value, str(one.content or "")) for one in thread.record()]
+    role_of = attrgetter("type" if thread.is_langchain else "role.value")
+    return [(role_of(one), str(one.content or "")) for one in thread.record()]
 
 
 def words_of(rows: list[tuple[str, str]]) -> list[str]:
