@@ -161,7 +161,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 def show_value(value: Any) -> str:
     """Return a value for an error: shortened, and by its type where it has no short text."""
-    if isinstance(value, int) and abs(value) > MOST:
+    if isinstance(value, int) and abs(value) > MOST:  # Python writes no number of 5,000 digits
         return f"{a_type(value)} of {value.bit_length()} bits"
     if isinstance(value, (Mapping, list, tuple, set)):
         return type(value).__name__
@@ -313,9 +313,7 @@ class CuratorConfig(CuratorFields, FileConfig):
     @field_validator("managers", mode="before")
     @classmethod
     def _read_one_manager(cls, value: Any) -> Any:
-        if value is None:
-            return ()
-        return (value,) if isinstance(value, (str, Mapping)) else value
+        return (value,) if isinstance(value, (str, Mapping)) else () if value is None else value
 
     @classmethod
     def load(cls, source: CuratorConfig | Mapping[str, Any] | str | Path) -> CuratorConfig:
@@ -327,10 +325,9 @@ class CuratorConfig(CuratorFields, FileConfig):
     @classmethod
     def _find_block(cls, data: Any) -> tuple[Any, str]:
         found, path = super()._find_block(data)
-        if not isinstance(found, Mapping):
-            return found, path
-        settings = {str(key): value for key, value in found.items() if key != "conversation"}
-        conversation = data.get("conversation")
-        if isinstance(conversation, Mapping) and "retention" in conversation:
-            settings.setdefault("retention", conversation["retention"])
-        return settings, path
+        if isinstance(found, Mapping):
+            found = {key: value for key, value in found.items() if key != "conversation"}
+            match data:
+                case {"conversation": {"retention": retention}}:
+                    found.setdefault("retention", retention)
+        return found, path
