@@ -132,7 +132,6 @@ CHAINS = (
     ("", "cli", "lab", "scale"),
     ("langchain", "agents"),
     ("sql",),
-    ("testing",),
 )
 
 
