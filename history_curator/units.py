@@ -34,11 +34,8 @@ _USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.
 class Unit:
     """A user entry, an answer, or an exchange.
 
-    Attributes:
-        head: the entry that opens the unit.
-        start: position of the head in the record.
-        indexes: positions in the record of the head and of each call's result; -1 for a missing one.
-        results: the result of each call of the head, in call order; None for a missing one.
+    The head stands at `start` in the record; `results` has the result of each of its calls, in call
+    order, None for a missing one. `indexes` are their positions in the record, -1 for a missing one.
     """
 
     __slots__ = ("_entries", "head", "indexes", "kind", "results", "start")
@@ -235,5 +232,4 @@ def flatten(
         while waiting and waiting[-1][0] < unit.start:
             out.append(waiting.pop()[1])
         out.extend(unit.entries)
-    out.extend(entry for _, entry in reversed(waiting))
-    return out
+    return out + [entry for _, entry in reversed(waiting)]

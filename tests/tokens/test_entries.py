@@ -13,9 +13,7 @@ from tests.support.messages import assistant, call, result, system, user
 USER, ASSISTANT = MessageRole.USER, MessageRole.ASSISTANT
 
 
-@pytest.fixture
-def counter() -> TiktokenCounter:
-    return TiktokenCounter("o200k_base")
+counter = TiktokenCounter("o200k_base")
 
 
 class TestEntries:
@@ -41,7 +39,7 @@ class TestEntries:
         ids=["text", "name", "calls", "reasoning"],
     )
     def test_a_message_costs_its_framing_and_its_texts(
-        self, counter: TiktokenCounter, entry: ConversationEntry, framing: int, texts: list[str]
+        self, entry: ConversationEntry, framing: int, texts: list[str]
     ) -> None:
         assert counter.count_entry(entry) == framing + sum(map(counter.count, texts))
 
@@ -54,7 +52,7 @@ class TestEntries:
         ],
     )
     def test_encrypted_reasoning_costs_what_was_reported_or_by_its_size(
-        self, counter: TiktokenCounter, raw: dict[str, object], source: object, tokens: int
+        self, raw: dict[str, object], source: object, tokens: int
     ) -> None:
         if source:
             source = {"usage": {"input_tokens": 9, "output_tokens_details": source}}
@@ -68,7 +66,6 @@ class TestEntries:
         assert counter.count_entry(entry) == bare + tokens
 
     def test_media_is_priced_by_size_or_estimate(self) -> None:
-        counter = TiktokenCounter("o200k_base")
         bare = counter.count_entry(ConversationEntry(USER, "see"))
 
         def extra(part: ContentPart) -> int:
@@ -89,15 +86,13 @@ class TestEntries:
 
 
 class TestRequests:
-    def test_a_request_is_the_sum_of_its_messages_and_the_priming(
-        self, counter: TiktokenCounter
-    ) -> None:
+    def test_a_request_is_the_sum_of_its_messages_and_the_priming(self) -> None:
         messages = [system("s"), user("hi"), call("c1", at=3), result("c1", "found")]
         each = [count_tokens([message], counter) - 3 for message in messages]
         assert count_tokens(messages, counter) == sum(each) + 3
         assert count_tokens([], counter) == counter.priming
 
-    def test_a_request_includes_its_tools(self, counter: TiktokenCounter) -> None:
+    def test_a_request_includes_its_tools(self) -> None:
         tools = [{"name": "look", "description": "Look around."}]
         said = [user("hi")]
         assert count_tokens(said, counter, tools=tools) == (
@@ -116,14 +111,14 @@ FUNCTION = {"name": "weather", "description": "Current weather.", "parameters": 
 
 
 class TestToolSchemas:
-    def test_schemas_follow_the_published_arithmetic(self, counter: TiktokenCounter) -> None:
+    def test_schemas_follow_the_published_arithmetic(self) -> None:
         count = counter.count
         expected = 7 + count("weather:Current weather") + 3
         expected += 3 + count("city:string:The city") + 3 + count("unit:string:Unit")
         expected += -3 + 3 + count("celsius") + 3 + count("fahrenheit") + 12
         assert counter.count_tools([FUNCTION]) == expected
 
-    def test_every_way_to_write_a_tool_costs_the_same(self, counter: TiktokenCounter) -> None:
+    def test_every_way_to_write_a_tool_costs_the_same(self) -> None:
         anthropic = {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
         responses = {"type": "function", **FUNCTION}
         openai = {"type": "function", "function": FUNCTION}
@@ -133,10 +128,10 @@ class TestToolSchemas:
         )
 
     @pytest.mark.parametrize("tools", [None, []])
-    def test_no_tools_cost_nothing(self, counter: TiktokenCounter, tools: None) -> None:
+    def test_no_tools_cost_nothing(self, tools: None) -> None:
         assert counter.count_tools(tools) == 0
 
-    def test_a_callable_is_refused_by_position(self, counter: TiktokenCounter) -> None:
+    def test_a_callable_is_refused_by_position(self) -> None:
         with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
             counter.count_tools([FUNCTION, print])  # type: ignore[list-item]
 
@@ -230,25 +225,23 @@ BLOCKS = [
 
 class TestEverythingThatIsSentIsCounted:
     @pytest.mark.parametrize("block", BLOCKS)
-    def test_the_text_of_a_document_counts_as_text(
-        self, counter: TiktokenCounter, block: dict[str, object]
-    ) -> None:
+    def test_the_text_of_a_document_counts_as_text(self, block: dict[str, object]) -> None:
         message = {"role": "user", "content": [{"type": "text", "text": "see"}, block]}
         assert count_tokens([message], counter) >= counter.count(TEXT)
 
     @pytest.mark.parametrize("data", [PDF, b"%PDF-1.7" + b"\x9c" * 70_000])
-    def test_a_pdf_costs_so_much_a_page(self, counter: TiktokenCounter, data: bytes) -> None:
+    def test_a_pdf_costs_so_much_a_page(self, data: bytes) -> None:
         block = document(type="base64", media_type="application/pdf", data=b64(data))
         message = {"role": "user", "content": [block]}
         assert 7 * 3_000 <= count_tokens([message], counter) <= 8 * 3_000 + 20
 
-    def test_a_block_that_holds_itself_is_counted_once(self, counter: TiktokenCounter) -> None:
+    def test_a_block_that_holds_itself_is_counted_once(self) -> None:
         block: dict[str, object] = {"text": TEXT}
         block["self"] = block
         entry = ConversationEntry(USER, "see", parts=(ContentPart("other", raw=block),))
         assert counter.count(TEXT) < counter.count_entry(entry) < counter.count(TEXT) + 20
 
-    def test_long_sound_costs_more_than_short_sound(self, counter: TiktokenCounter) -> None:
+    def test_long_sound_costs_more_than_short_sound(self) -> None:
         def spoken(size: int) -> int:
             audio = {"data": b64(b"x" * size), "format": "mp3"}
             block = {"type": "input_audio", "input_audio": audio}
@@ -256,20 +249,18 @@ class TestEverythingThatIsSentIsCounted:
 
         assert spoken(10) < 1_100 < 19_000 < spoken(10_000_000)
 
-    def test_a_refusal_counts_as_text(self, counter: TiktokenCounter) -> None:
+    def test_a_refusal_counts_as_text(self) -> None:
         refused = count_tokens([assistant(None, refusal=TEXT)], counter)
         assert refused == count_tokens([assistant(TEXT)], counter)
 
-    def test_ordinary_ids_are_framing_and_longer_ones_are_counted(
-        self, counter: TiktokenCounter
-    ) -> None:
+    def test_ordinary_ids_are_framing_and_longer_ones_are_counted(self) -> None:
         short = [call("c1"), result("c1")]
         usual = [call("call_" + "a1b2" * 9), result("call_" + "a1b2" * 9)]
         endless = [call("x y " * 500), result("x y " * 500)]
         assert count_tokens(usual, counter) == count_tokens(short, counter)
         assert count_tokens(endless, counter) > 2 * counter.count("x y " * 500)
 
-    def test_documents_of_bedrock_count_by_their_format(self, counter: TiktokenCounter) -> None:
+    def test_documents_of_bedrock_count_by_their_format(self) -> None:
         for form, data, tokens in (
             ("pdf", PDF, 7 * 3_000),
             ("csv", TEXT.encode(), counter.count(TEXT)),

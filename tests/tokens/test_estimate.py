@@ -29,14 +29,12 @@ anchors = st.builds(
 class TestUsageAnchor:
     def test_predicts_the_last_report_plus_the_ratio_times_the_growth(self):
         anchor = UsageAnchor(1_000, 9_000, 1.5)
-
         assert anchor.predict(1_200) == 9_300
         assert anchor.upper_bound(1_200) == pytest.approx(9_300 * 1.015 + 300 * 0.4, abs=1)
 
     @given(anchors, st.integers(0, 500_000))
     def test_available_tokens_is_the_largest_count_within_the_limit(self, anchor, limit):
         available = anchor.available_tokens(limit)
-
         assert available == 0 or anchor.upper_bound(available) <= limit
         assert anchor.upper_bound(available + 2) > limit
 
@@ -51,12 +49,10 @@ class TestUsageAnchor:
         anchor = UsageAnchor(500, 20_500 + 800)
         for counted in range(1_000, 20_000, 500):
             anchor = anchor.after(counted, 20_500 + round(1.6 * counted))
-
         assert anchor.ratio == pytest.approx(1.6, rel=0.02)
 
     def test_a_hidden_prompt_that_appears_later_does_not_make_the_ratio_explode(self):
         anchor = UsageAnchor(5_000, 5_000).after(5_100, 30_100)
-
         assert anchor.ratio < 1.1
         assert anchor.predict(5_200) == pytest.approx(30_200, abs=20)
 
@@ -95,7 +91,6 @@ class TestUsageAnchor:
 
     def test_a_report_of_nothing_is_passed_over(self):
         anchor = UsageAnchor(1_000, 1_200)
-
         assert anchor.after(1_500, 0) is anchor
 
     @given(anchors)
@@ -113,7 +108,6 @@ class TestAvailableTokens:
     )
     def test_it_moves_by_a_32nd_once_it_is_four_of_them_off(self, previous, available):
         anchor = UsageAnchor(5_000, 5_000)  # 9,850 are likely taken, and a 32nd is 312
-
         assert available_tokens(10_000, 0, anchor, previous=previous) == available
 
     @pytest.mark.parametrize("ratio", [0.9, 1.0, 1.3])
@@ -123,12 +117,10 @@ class TestAvailableTokens:
             anchor = anchor.after(counted, round(counted * ratio))
             previous = numbers[-1] if numbers else None
             numbers.append(available_tokens(10_000, 0, anchor, previous=previous))
-
         assert len(set(numbers)) == 1
 
     def test_it_falls_when_the_provider_counts_more_and_rises_when_it_counts_less(self):
         more, less = UsageAnchor(7_000, 9_800, 1.4), UsageAnchor(9_000, 6_300, 0.7)
-
         assert available_tokens(10_000, 0, more, previous=9_000) < 10_000 / 1.4
         assert available_tokens(10_000, 0, less, previous=9_000) > 10_000
 

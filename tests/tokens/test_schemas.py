@@ -15,9 +15,7 @@ from history_curator.tokens import TiktokenCounter
 LONG = "the quick brown fox compactions over the lazy dog " * 40
 
 
-@pytest.fixture(scope="module")
-def counter() -> TiktokenCounter:
-    return TiktokenCounter("o200k_base")
+counter = TiktokenCounter("o200k_base")
 
 
 def tool(schema: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -26,23 +24,21 @@ def tool(schema: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 class TestOddSchemas:
-    def test_very_deep_schemas_count_to_the_bottom(self, counter):
+    def test_very_deep_schemas_count_to_the_bottom(self):
         schema: dict[str, Any] = {"description": LONG}
         for _ in range(80):
             schema = {"properties": {"a": schema}}
-
         assert counter.count_tools([tool(schema)]) > counter.count(LONG)
 
-    def test_a_schema_that_holds_itself_is_an_error_of_ours(self, counter):
+    def test_a_schema_that_holds_itself_is_an_error_of_ours(self):
         schema: dict[str, Any] = {"properties": {}}
         schema["properties"]["a"] = schema
 
         with pytest.raises(ConfigurationError, match=r"tools\[0\]"):
             counter.count_tools([tool(schema)])
 
-    def test_other_fields_of_a_tool_count(self, counter):
+    def test_other_fields_of_a_tool_count(self):
         plain = counter.count_tools([tool({})])
-
         assert counter.count_tools([tool({}, examples=[LONG])]) > plain + counter.count(LONG)
 
 
@@ -124,18 +120,18 @@ BUILT_IN = (
 
 class TestNothingIsLeftOut:
     @pytest.mark.parametrize("seed", range(6))
-    def test_of_any_schema(self, counter, seed):
+    def test_of_any_schema(self, seed):
         given = tool(schema(Random(seed)))
         given["function"]["x-notes"] = {"a": "b"}
-        self.check(counter, given)
+        self.check(given)
 
     @pytest.mark.parametrize("given", BUILT_IN, ids=str)
-    def test_of_any_built_in_tool(self, counter, given):
+    def test_of_any_built_in_tool(self, given):
         assert counter.count_tools([given]) >= counter.count(json.dumps(given))
-        self.check(counter, given)
+        self.check(given)
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_of_other_ways_to_write_a_tool(self, counter, seed):
+    def test_of_other_ways_to_write_a_tool(self, seed):
         made = schema(Random(seed))
         for given in (
             {"name": "look", "description": "Look.", "input_schema": made},
@@ -143,9 +139,9 @@ class TestNothingIsLeftOut:
             {"functionDeclarations": [{"name": "look", "parametersJsonSchema": made}]},
             {"toolSpec": {"name": "look", "inputSchema": {"json": made}}},
         ):
-            self.check(counter, given)
+            self.check(given)
 
-    def check(self, counter, given):
+    def check(self, given):
         least = counter.count_tools([given]) + 0.98 * counter.count(LONG) - 24
         for number, _ in enumerate(texts(given)):
             longer = lengthened(given, number)

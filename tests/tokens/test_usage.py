@@ -86,19 +86,16 @@ class TestForms:
     @pytest.mark.parametrize("form", FORMS)
     def test_each_form_says_the_whole_prompt(self, form):
         reported, usage = FORMS[form]
-
         assert read_usage(reported) == usage
 
     @pytest.mark.parametrize("form", FORMS)
     def test_an_object_says_the_same_as_a_mapping(self, form):
         reported, usage = FORMS[form]
-
         assert read_usage(SimpleNamespace(**reported)) == usage
 
     @pytest.mark.parametrize("holder", ["usage", "usage_metadata", "token_usage"])
     def test_a_message_or_an_answer_may_hold_it(self, holder):
         reported, usage = FORMS["openai chat"]
-
         assert read_usage({"role": "assistant", holder: reported}) == usage
         assert read_usage(SimpleNamespace(raw=SimpleNamespace(**{holder: reported}))) == usage
         assert read_usage({"response_metadata": {holder: reported}}) == usage
@@ -106,7 +103,6 @@ class TestForms:
     def test_a_line_of_a_log(self):
         reported, usage = FORMS["anthropic"]
         line = {"type": "assistant", "message": {"role": "assistant", "usage": reported}}
-
         assert read_usage(line) == usage
 
     def test_a_usage_is_itself(self):
@@ -145,13 +141,11 @@ class TestClients:
             total_tokens=11,
             prompt_tokens_details={"cached_tokens": 4},
         )
-
         assert read_usage(SimpleNamespace(usage=given)) == Usage(9, 4, 0, 2)
 
     def test_anthropic(self):
         types = pytest.importorskip("anthropic.types")
         given = types.Usage(input_tokens=3, output_tokens=4, cache_read_input_tokens=5)
-
         assert read_usage(given) == Usage(8, 5, 0, 4)
 
     def test_gemini(self):
@@ -162,13 +156,11 @@ class TestClients:
             candidates_token_count=3,
             thoughts_token_count=2,
         )
-
         assert read_usage(SimpleNamespace(usage_metadata=given)) == Usage(10, 4, 0, 5, 0, 2)
 
     def test_langchain(self):
         messages = pytest.importorskip("langchain_core.messages")
         reported, usage = FORMS["langchain"]
-
         assert read_usage(messages.AIMessage("hi", usage_metadata=reported)) == usage
         assert read_usage(messages.AIMessage("hi")) is None
 
@@ -176,7 +168,6 @@ class TestClients:
         llms = pytest.importorskip("llama_index.core.llms")
         reported, usage = FORMS["llama-index bedrock"]
         said = llms.ChatMessage(role="assistant", content="hi")
-
         assert read_usage(llms.ChatResponse(message=said, additional_kwargs=reported)) == usage
         assert read_usage(llms.ChatResponse(message=said, raw={"usage": reported})) == usage
         assert read_usage(llms.ChatResponse(message=said)) is None
