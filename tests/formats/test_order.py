@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from history_curator.formats import DictFormat, ResponsesFormat, read_entries, ungroup_items
+from tests.wire.blocks import CALL, IMAGE, SAID, THOUGHT, says, text, use
 
+SEARCH = {"type": "server_tool_use", "id": "s", "name": "search", "input": {}}
 BLOCKS: dict[str, dict[str, Any]] = {
-    "text": {"type": "text", "text": "a"},
-    "tool_use": {"type": "tool_use", "id": "c", "name": "look", "input": {}},
-    "thinking": {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-    "image": {"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}},
-    "server_tool_use": {"type": "server_tool_use", "id": "s", "name": "search", "input": {}},
+    block["type"]: block for block in (text("a"), use("c"), THOUGHT, IMAGE, SEARCH)
 }
 
 
@@ -23,7 +21,7 @@ def message_of(kinds: tuple[str, ...]) -> dict[str, Any]:
     for n, block in enumerate(blocks):
         if "id" in block:
             block["id"] += str(n)
-    return {"role": "assistant", "content": blocks}
+    return says(*blocks)
 
 
 def written(message: dict[str, Any], **changes: Any) -> list[str]:
@@ -74,13 +72,8 @@ def test_a_call_that_goes_leaves_the_others_where_they_are():
 
 
 def test_items_of_an_answer_of_responses_keep_their_order():
-    said = {"type": "output_text", "text": "one", "annotations": []}
-    items = [
-        {"type": "message", "id": "m1", "role": "assistant", "content": [said]},
-        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
-        {"type": "program", "id": "p1", "call_id": "p", "code": "look()"},
-        {"type": "message", "id": "m2", "role": "assistant", "content": [said]},
-    ]
+    program = {"type": "program", "id": "p1", "call_id": "p", "code": "look()"}
+    items = [SAID, CALL, program, SAID | {"id": "m2"}]
     format = ResponsesFormat()
     (entry,) = read_entries(items, format)
     parts = tuple(part for part in entry.parts if part.kind != "text")

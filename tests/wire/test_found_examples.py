@@ -14,6 +14,7 @@ from history_curator.rules import PROVIDERS, repair_conversation
 from tests.support.messages import call, result
 from tests.wire.blocks import (
     CALL,
+    CONVERSED,
     IMAGE,
     OUTPUT,
     REASONED,
@@ -189,13 +190,10 @@ class TestTypesOnTheWire:
 class TestBedrockOrNot:
     """Blocks of text without a type are Bedrock's, or lack their type."""
 
-    ALONE = ({"role": "user", "content": [{"text": "hello"}]},)
-    MIXED = (USER, {"role": "assistant", "content": [{"text": "yes"}]}, USER)
+    ALONE = (CONVERSED,)
+    MIXED = (USER, says({"text": "yes"}), USER)
     OTHERS = ("openai", "openai-responses", "anthropic", "mistral")
-    USED = (
-        *ALONE,
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "look"}}]},
-    )
+    USED = (CONVERSED, says({"toolUse": {"toolUseId": "t1", "name": "look"}}))
 
     def test_alone_they_are_bedrocks(self):
         for provider in (None, "core", "portable", "gemini", "bedrock"):
@@ -220,7 +218,7 @@ class TestBedrockOrNot:
     @pytest.mark.parametrize("provider", [*PROVIDERS, None])
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
     def test_other_blocks_without_a_type_are_bedrocks_for_everybody(self, provider, kind):
-        assert find_format([{"role": "user", "content": [{kind: {}}]}], provider).name == "bedrock"
+        assert find_format([user([{kind: {}}])], provider).name == "bedrock"
 
     @pytest.mark.parametrize("provider", OTHERS)
     def test_a_view_that_lost_its_blocks_says_the_same_in_either_format(self, provider):

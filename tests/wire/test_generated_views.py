@@ -9,7 +9,7 @@ from history_curator.rules import repair_conversation
 from tests.wire.generators import FORMATS, draw
 from tests.wire.promises import BUDGETS, PROVIDERS, hold
 
-IN_CI, AT_NIGHT = 2_000, 100_000
+AT_NIGHT = (pytest.mark.nightly, pytest.mark.timeout(0))
 
 
 def check(wire, number):
@@ -21,28 +21,18 @@ def check(wire, number):
     return hold(draw(wire, number), provider, budget, label)
 
 
-def sweep(wire, views):
-    sent = 0
-    for number in range(views // len(FORMATS)):
+@pytest.mark.parametrize("views", [2_000, pytest.param(100_000, marks=AT_NIGHT)])
+@pytest.mark.parametrize("wire", FORMATS)
+def test_thousands_of_views(wire, views):
+    sent, count = 0, views // len(FORMATS)
+    for number in range(count):
         refusal = check(wire, number)
         sent += refusal is None
         if isinstance(refusal, ConversionError):
             assert number % 3 == 2, (number, refusal)  # only odd fields cannot be read
         elif refusal is not None:
             assert refusal.needed > refusal.max_tokens, number
-    assert sent > views // len(FORMATS) // 2
-
-
-@pytest.mark.parametrize("wire", FORMATS)
-def test_two_thousand_views(wire):
-    sweep(wire, IN_CI)
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("wire", FORMATS)
-def test_a_hundred_thousand_views(wire):
-    sweep(wire, AT_NIGHT)
+    assert sent > count // 2
 
 
 @pytest.mark.parametrize("wire", FORMATS)

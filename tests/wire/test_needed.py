@@ -7,11 +7,13 @@ import pytest
 from history_curator import BudgetUnsatisfiableError, Curator
 from history_curator.errors import ConversionError
 from history_curator.formats import find_format
+from tests.support.messages import call, result
+from tests.wire.blocks import IMAGE, found, says, use, user
 from tests.wire.generators import FORMATS, draw
 from tests.wire.promises import PROVIDERS
 
+AT_NIGHT = (pytest.mark.nightly, pytest.mark.timeout(0))
 TOOLS = [{"name": "look", "description": "Look it up.", "parameters": {"required": ["city"]}}]
-IN_CI, AT_NIGHT = 60, 2_000
 
 
 def curate(messages, provider, budget, number):
@@ -42,21 +44,15 @@ def check(wire, number):
     return True
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(2_000, marks=AT_NIGHT)])
 @pytest.mark.parametrize("wire", FORMATS)
-def test_what_is_needed_works_and_one_token_less_does_not(wire):
-    assert sum(check(wire, number) for number in range(IN_CI)) > IN_CI // 3
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("wire", FORMATS)
-def test_in_many_conversations(wire):
-    assert sum(check(wire, number) for number in range(AT_NIGHT)) > AT_NIGHT // 3
+def test_what_is_needed_works_and_one_token_less_does_not(wire, count):
+    assert sum(check(wire, number) for number in range(count)) > count // 3
 
 
 def test_a_system_message_behind_the_question_takes_its_room():
     """OpenAI takes it there: what fits beside it is kept, and everything where all fits."""
-    given = [{"role": "user", "content": f"question {at} " * 20} for at in range(8)]
+    given = [user(f"question {at} " * 20) for at in range(8)]
     given.append({"role": "system", "content": "be brief " * 200})
     everything = Curator(provider="openai").curate(given).tokens
     for budget in (everything, everything - 1, everything - 300):
@@ -67,14 +63,7 @@ def test_a_system_message_behind_the_question_takes_its_room():
 
 
 def test_a_placeholder_that_is_longer_than_what_it_stands_for_is_not_used():
-    picture = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
-    call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": [picture]}
-    given = [
-        {"role": "user", "content": "look"},
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [result]},
-    ]
+    given = [user("look"), says(use()), user([found(content=[IMAGE])])]
     everything = Curator(provider="portable").curate(given).tokens
     with pytest.raises(BudgetUnsatisfiableError) as caught:
         Curator(provider="portable", max_tokens=everything - 1).curate(given)
@@ -83,16 +72,12 @@ def test_a_placeholder_that_is_longer_than_what_it_stands_for_is_not_used():
 
 def test_what_rules_join_is_counted_joined():
     """The whole costs less than its parts where two messages of the user become one."""
-    calls = [
-        {"id": f"c{at}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        for at in range(2)
-    ]
     given = [
-        {"role": "user", "content": "first, look here"},
-        {"role": "user", "content": "then look there"},
-        {"role": "assistant", "content": "looking", "tool_calls": calls[:1]},
-        {"role": "tool", "tool_call_id": "c0", "content": "what is found " * 40},
-        {"role": "assistant", "content": "and again", "tool_calls": calls[1:]},
+        user("first, look here"),
+        user("then look there"),
+        call("c0", text="looking"),
+        result("c0", "what is found " * 40),
+        call("c1", text="and again"),
     ]
     with pytest.raises(BudgetUnsatisfiableError) as caught:
         Curator(provider="portable", max_tokens=20, preserve_last_n=5).curate(given)

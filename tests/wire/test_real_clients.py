@@ -41,12 +41,14 @@ def conversation(number):
     return broken(rng, messages) if number % 3 else messages
 
 
-def sent(wire, number, convert, send):
-    messages = [convert(message) for message in conversation(number)]
-    curator = Curator(provider=PROFILES[wire.name], max_tokens=(None, 1_000)[number % 2])
-    if messages:
-        send(curator.curate(messages, tail="request").messages)
-        assert wire.refused == [], number
+def send_all(wire, convert, send):
+    for number in range(VIEWS):
+        messages = [convert(message) for message in conversation(number)]
+        curator = Curator(provider=PROFILES[wire.name], max_tokens=(None, 1_000)[number % 2])
+        if messages:
+            send(curator.curate(messages, tail="request").messages)
+            assert wire.refused == [], number
+    assert len(wire.requests) > VIEWS // 2
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -56,10 +58,7 @@ def test_langchain(name):
     from tests.langchain.wires import Wire
 
     wire = Wire(name)
-    model = wire.model.bind_tools([LOOK])
-    for number in range(VIEWS):
-        sent(wire, number, _to_langchain, model.invoke)
-    assert len(wire.requests) > VIEWS // 2
+    send_all(wire, _to_langchain, wire.model.bind_tools([LOOK]).invoke)
 
 
 def _to_llama_index(message):
@@ -68,11 +67,8 @@ def _to_llama_index(message):
 
     blocks = [TextBlock(text=message["content"])] if message.get("content") else []
     for each in message.get("tool_calls", ()):
-        body = each["function"]
-        given = json.loads(body["arguments"])
-        blocks.append(
-            ToolCallBlock(tool_call_id=each["id"], tool_name=body["name"], tool_kwargs=given)
-        )
+        name, given = each["function"]["name"], json.loads(each["function"]["arguments"])
+        blocks.append(ToolCallBlock(tool_call_id=each["id"], tool_name=name, tool_kwargs=given))
     more = {key: message[key] for key in ("tool_call_id", "name") if key in message}
     return ChatMessage(role=message["role"], blocks=blocks, additional_kwargs=more)
 
@@ -83,6 +79,4 @@ def test_llama_index(name):
     from tests.llamaindex.wires import Wire
 
     wire = Wire(name)
-    for number in range(VIEWS):
-        sent(wire, number, _to_llama_index, wire.llm.chat)
-    assert len(wire.requests) > VIEWS // 2
+    send_all(wire, _to_llama_index, wire.llm.chat)

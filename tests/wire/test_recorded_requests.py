@@ -36,19 +36,9 @@ def said_anew(entry, wire):
     """An entry as if nobody had written it yet: its text, calls and results."""
     extra = {"anthropic": {}} if wire == "anthropic" else None
     calls = tuple(replace(call, extra=extra) for call in entry.tool_calls or ())
-    return replace(
-        entry,
-        source=None,
-        span=None,
-        original=None,
-        parts=None,
-        reasoning=None,
-        metadata=None,
-        repairs=None,
-        barrier=False,
-        role_name=None,
-        tool_calls=calls or None,
-    )
+    gone = ("source", "span", "original", "parts", "reasoning", "metadata", "repairs", "role_name")
+    bare = replace(entry, **dict.fromkeys(gone), barrier=False)
+    return replace(bare, tool_calls=calls or None)
 
 
 def rewritten(messages, wire):
