@@ -21,37 +21,37 @@ _KINDS: dict[Any, str] = {
 }
 
 
-def kind_of(block: Any) -> str:
-    """Return how a content block is read."""
-    kind = _unpack(block).get("type") if isinstance(block, dict) else None
-    return _KINDS.get(kind, "part") if isinstance(kind, str) else "part"
-
-
 def _unpack(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block of a provider's own that LangChain carries as not standard."""
     value = block.get("value") if block.get("type") == "non_standard" else None
     return value if isinstance(value, dict) else block
 
 
+def _type_of(block: Any) -> Any:
+    kind = _unpack(block).get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def kind_of(block: Any) -> str:
+    """Return how a content block is read."""
+    return _KINDS.get(_type_of(block), "part")
+
+
 def has_compaction(content: Any) -> bool:
     """Return whether content holds a provider's summary of what was before it."""
-    blocks = content if isinstance(content, list) else ()
-    return any(isinstance(b, dict) and _unpack(b).get("type") == "compaction" for b in blocks)
+    return isinstance(content, list) and "compaction" in map(_type_of, content)
 
 
 def read_slots(blocks: Sequence[Any], index: int) -> Slots:
     """Read the blocks of one message in order; parts and reasoning keep their block as ``raw``."""
     read: dict[str, Callable[[Any], Any]] = {"reasoning": _read_reasoning, "call": _read_call}
-    if any(isinstance(b, dict) and _unpack(b).get("type") == _COMPUTER_CALL for b in blocks):
+    if _COMPUTER_CALL in map(_type_of, blocks):
         del read["reasoning"]  # OpenAI wants it beside each call of the computer, so it is a part
-    slots: Slots = []
-    for block in blocks:
-        kind = kind_of(block)
-        if kind in read:
-            slots.append((kind, read[kind](block)))
-        else:
-            slots.append(("part", _read_part(block, index)))
-    return slots
+    kinds = [kind if (kind := kind_of(block)) in read else "part" for block in blocks]
+    return [
+        (kind, read[kind](block) if kind in read else _read_part(block, index))
+        for kind, block in zip(kinds, blocks, strict=True)
+    ]
 
 
 def _read_part(block: Any, index: int) -> ContentPart:

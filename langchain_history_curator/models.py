@@ -77,11 +77,10 @@ def check_arguments(
         raise ConfigurationError(f"{owner}: max_tokens is {budget!r}. Fix: {fix}.")
     for manager in as_managers(managers):
         number = manager[-1] if isinstance(manager, (tuple, list)) and manager else manager
-        fix = f"max_tokens={number!r}" if isinstance(number, (int, float)) else ""
-        if isinstance(manager, str) or is_model(manager):
-            fix = _MEANT["model"].rstrip(".")
+        fix = f"max_tokens={number!r}." if isinstance(number, (int, float)) else ""
+        fix = _MEANT["model"] if isinstance(manager, str) or is_model(manager) else fix
         if fix:
-            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}.")
+            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
 
 
 def build_curator(
@@ -100,22 +99,23 @@ def build_curator(
 
 def messages_of(given: Any) -> list[Any]:
     """Return the messages in a list, a PromptValue, a state with ``messages``, a text or a message."""
-    is_mapping = isinstance(given, Mapping)
     if isinstance(given, PromptValue):
         return given.to_messages()
-    if is_mapping and "messages" in given:
-        return messages_of(given["messages"])
-    is_message = is_mapping and not {"role", "type"}.isdisjoint(given)
-    is_message = is_message or isinstance(given, (str, BaseMessage))
-    if is_message or (isinstance(given, tuple) and list(map(type, given)) == [str, str]):
+    is_mapping = isinstance(given, Mapping)
+    is_pair = isinstance(given, tuple) and list(map(type, given)) == [str, str]
+    if is_pair or isinstance(given, (str, BaseMessage)):
         return [given]
-    if hasattr(given, "messages"):  # before iterating: a pydantic state iterates over its fields
-        return messages_of(given.messages)
+    # Before iterating: a pydantic state iterates over its fields.
+    held = given.get("messages") if is_mapping else getattr(given, "messages", None)
+    if held is not None:
+        return messages_of(held)
+    if is_mapping and not {"role", "type"}.isdisjoint(given):
+        return [given]
     if isinstance(given, Iterable) and not is_mapping:
         return list(given)
-    held = f" (it has: {', '.join(map(name_value, given))})" if is_mapping else ""
+    names = f" (it has: {', '.join(map(name_value, given))})" if is_mapping else ""
     fix = 'pass a list of messages, a PromptValue, {"messages": [...]} or a string.'
-    raise ConversionError(f"{a_type(given)}{held} holds no messages.", fix=fix)
+    raise ConversionError(f"{a_type(given)}{names} holds no messages.", fix=fix)
 
 
 # The chat model inside its wrappers.
@@ -157,7 +157,7 @@ def _model_name(model: Any) -> str | None:
 def asked_models(model: Any) -> Asked:
     """Return the models that may answer, and whether all are sent late system messages."""
     found = _models_in(model)
-    profiles = [getattr(each, "profile", None) or {} for each in found]
+    profiles = (getattr(each, "profile", None) or {} for each in found)
     in_place = all(each.get("mid_conversation_system_messages") is True for each in profiles)
     return Asked(tuple(map(_model_name, found)), in_place)
 

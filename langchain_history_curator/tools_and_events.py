@@ -149,8 +149,8 @@ def announce(curation: Curation, name: str, writer: Any, callbacks: Any = None) 
     """Send an event to a graph's custom stream, if there is one, and to the run with its callbacks."""
     if writer is None and callbacks is not None and not callbacks.handlers:
         return
-    event = HistoryCurated.of(curation.report, prompt_name=name).to_dict()
-    event = {"event": EVENT_NAME, **event}
+    counts = HistoryCurated.of(curation.report, prompt_name=name).to_dict()
+    event = {"event": EVENT_NAME, **counts}
     with suppress(Exception):  # a broken writer never breaks the run
         if writer is not None:
             writer(event)
@@ -161,9 +161,8 @@ def announce(curation: Curation, name: str, writer: Any, callbacks: Any = None) 
 
 def graph_writer() -> Callable[[Any], None] | None:
     """Return the custom stream of the graph that is running; None outside of one."""
-    langgraph = sys.modules.get("langgraph.config")
     with suppress(Exception):
-        return langgraph.get_stream_writer()  # type: ignore[union-attr, no-any-return]
+        return sys.modules["langgraph.config"].get_stream_writer()  # type: ignore[no-any-return]
     return None
 
 
