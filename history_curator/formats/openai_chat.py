@@ -44,18 +44,22 @@ _PLAIN_KEYS = ("role", "content", "name", "tool_call_id", "tool_calls", "functio
 KNOWN_KEYS = frozenset((*_PLAIN_KEYS, *_OTHER_FIELDS))
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
+_TEXT_KEYS = frozenset(("role", "content", "tool_call_id"))
+_CALL_KEYS, _BODY_KEYS = {"id", "type", "function"}, {"name", "arguments"}
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
 
 
 def read_plain(message: Any, index: int) -> ConversationEntry | None:
-    """Read the common case, a role and a text; None when there is anything else to look at."""
-    if message.__class__ is not dict or len(message) != 2:
+    """Read the common case, a text or a result; None when there is anything else to look at."""
+    if message.__class__ is not dict or not _TEXT_KEYS.issuperset(message):
         return None
-    content, given = message.get("content"), message.get("role")
+    content, given, call_id = map(message.get, ("content", "role", "tool_call_id"))
     role = _PLAIN_ROLES.get(given) if given.__class__ is str else None
     if role is None or content.__class__ is not str:
         return None
-    return ConversationEntry(role, content, sequence=index, source=message)
+    if call_id is not None and (role is not _TOOL or call_id.__class__ is not str):
+        return None
+    return ConversationEntry(role, content, sequence=index, source=message, tool_call_id=call_id)
 
 
 def read_role(message: Any, reading: Reading) -> MessageRole:
@@ -156,6 +160,11 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     reading.require(call, Mapping, field)
+    body = call.get("function")
+    if call.keys() == _CALL_KEYS and call["type"] == "function" and body.__class__ is dict:
+        texts: tuple[Any, ...] = call["id"], body.get("name"), body.get("arguments")
+        if body.keys() == _BODY_KEYS and all(text.__class__ is str for text in texts):
+            return ToolCall(*texts)  # the common case
     reading.check_json(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
@@ -216,7 +225,8 @@ def write_message(
             blocks = [write_part(part) for part in update_text(entry)]
         message["content"] = entry.content if blocks is None else blocks
     is_tool, calls = entry.role is _TOOL, entry.tool_calls if entry.role is _ASSISTANT else None
-    if is_new or calls != root.tool_calls:
+    before, now = ([(c, c.extra) for c in each or ()] for each in (root.tool_calls, calls))
+    if is_new or now != before:
         message.pop("function_call", None)
         message["tool_calls"] = [_write_call(call) for call in calls or ()]
     if not calls:

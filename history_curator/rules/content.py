@@ -182,7 +182,7 @@ def _is_call_block(part: ContentPart) -> bool:
 
 def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
     """Return the fields in which a half of a character stands, each with U+FFFD in its place."""
-    fields = ("content", "name", "parts", "tool_calls", "tool_call_id", "reasoning")
+    fields = ("content", "name", "parts", "tool_calls", "tool_call_id", "tool_name", "reasoning")
     mended = {field: _mend_value(getattr(entry, field)) for field in fields}
     return {field: new for field, new in mended.items() if new is not getattr(entry, field)}
 

@@ -17,8 +17,11 @@ class Careful(dict[str, Any]):
 
 @pytest.mark.parametrize("content", ["hi", ""])
 @pytest.mark.parametrize("role", ["user", "system", "assistant", "tool"])
-def test_the_common_case_is_read_as_it_would_be_with_care(role: str, content: str) -> None:
-    message = {"role": role, "content": content}
+@pytest.mark.parametrize("named", [{}, {"tool_call_id": None}, {"tool_call_id": "c1"}])
+def test_the_common_case_is_read_as_it_would_be_with_care(
+    role: str, content: str, named: dict[str, Any]
+) -> None:
+    message = {"role": role, "content": content, **named}
     (plain,) = DictFormat().read(message, 3)
     (careful,) = DictFormat().read(Careful(message), 3)
     assert plain == careful

@@ -10,6 +10,7 @@ import pytest
 from history_curator import Curator, check_conversation, get_profile
 from history_curator.formats import find_format, read_entries
 from history_curator.rules import repair_conversation
+from tests.support.messages import call, result
 from tests.wire.blocks import (
     ASKED,
     CALL,
@@ -197,6 +198,7 @@ class TestGemini:
 
 HALF = "a\udc80"
 SUMMARY = [{"type": "summary_text", "text": HALF}]
+SIGNED = call("c1")["tool_calls"][0] | {"signature": HALF}
 HALVES: dict[str, tuple[str, list[Any]]] = {
     "thinking": ("anthropic", [USER, says(THOUGHT | {"thinking": HALF}, use()), answered("c1")]),
     "summary": ("openai-responses", [USER, REASONED | {"summary": SUMMARY}, CALL, OUTPUT]),
@@ -210,6 +212,7 @@ HALVES: dict[str, tuple[str, list[Any]]] = {
     ),
     "document": ("anthropic", [user([{"type": "document", "title": HALF, "source": {}}])]),
     "signature": ("anthropic", [USER, says(use(caller={"x": HALF})), answered("c1")]),
+    "beside a call": ("openai", [USER, call("c1") | {"tool_calls": [SIGNED]}, result("c1")]),
     "id of a call": (
         "openai-responses",
         [USER, CALL | {"call_id": HALF}, OUTPUT | {"call_id": HALF}],
