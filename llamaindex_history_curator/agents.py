@@ -179,7 +179,6 @@ async def _use_memory(ctx: Any, ev: Any, agent: CuratedAgent) -> None:
             llm=llm.llm,
             token_limit=curator.max_tokens,
             provider=curator.profile.name,
-            counter=curator.counter,
             recall_tool=curator.recall_tool,
         )
     if given is not None:

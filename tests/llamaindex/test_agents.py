@@ -224,6 +224,7 @@ async def test_the_memory_that_nobody_passed_is_a_curated_one() -> None:
         await workflow.run(user_msg=question, ctx=context)
     memory = await context.store.get("memory")
     assert isinstance(memory, CuratedMemory)
+    assert memory.to_dict()["lost"] == []
     steps = ["user", *["assistant", "tool"] * 3, "assistant"]
     assert roles(memory.get_all()) == [*steps, "user", "assistant"]
     restored = Context.from_dict(workflow, context.to_dict())

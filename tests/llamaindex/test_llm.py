@@ -12,7 +12,6 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel
 
-from history_curator import BudgetUnsatisfiableError
 from llamaindex_history_curator import CuratedLLM
 from llamaindex_history_curator.llm import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, result, system, texts, user
@@ -47,11 +46,6 @@ def test_a_question_beside_the_history(question: Any) -> None:
     llm = CuratedLLM(llm=inner, token_limit=LIMIT)
     llm.chat_with_tools(TOOLS, user_msg=question, chat_history=long_history()[:-1])
     assert inner.sent[0][-1].content == "now?"
-
-
-def test_what_cannot_fit_is_refused() -> None:
-    with pytest.raises(BudgetUnsatisfiableError, match="Fix"):
-        CuratedLLM(llm=RecordingLLM(), token_limit=50).chat([user("big " * 100)])
 
 
 async def test_completion_passes_through() -> None:

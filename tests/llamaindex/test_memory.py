@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.schema import QueryBundle
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
@@ -113,6 +114,13 @@ class TestRoomForTheCaller:
         question = "z " * 90
         kept = memory(user(question), limit=110)
         assert texts(kept.get(input=question)) == [question]
+
+    @pytest.mark.parametrize("asked", [QueryBundle("z " * 150), user("z " * 150), 5, ["a"], None])
+    async def test_a_question_may_be_anything(self, asked: Any) -> None:
+        kept = memory(*turns(30), limit=400)
+        view = await kept.aget(input=asked)
+        assert texts(view) == texts(kept.get(input=asked))
+        assert cost(view) <= 400 - (150 if isinstance(asked, (QueryBundle, ChatMessage)) else 0)
 
     @pytest.mark.parametrize("initial", [0, 10_000])
     def test_it_degrades_to_the_latest_turn_instead_of_raising(
