@@ -7,7 +7,7 @@ the share of user messages that left whose beginning it quotes, *used* the share
 a later call names, *junk* the share that `is_junk` holds for, and *order* counts user lines that
 stand behind a newer message of the user.
 
-    python -m benchmarks.recap [--half first] [--sets coding support] [--write]
+    python -m benchmarks.recap [--half first] [--sets coding support] [--step 4] [--write]
 """
 
 from __future__ import annotations
@@ -114,10 +114,11 @@ def judge_recap(
     return found
 
 
-def table(name: str, half: str) -> list[str]:
+def table(name: str, half: str, step: int = 1) -> list[str]:
     """Return the table of one set."""
     rows = [row for file in SETS[name] for row in load(file)]
     rows = [row for row in rows if half == "all" or is_first_half(row["id"]) is (half == "first")]
+    rows = rows[::step]
     lines = [
         f"{name}: {len(rows)} conversations",
         "",
@@ -141,9 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--half", choices=("first", "second", "all"), default="second")
     parser.add_argument("--sets", nargs="+", choices=tuple(SETS), default=tuple(SETS))
+    parser.add_argument("--step", type=int, default=1, help="every so many of the conversations")
     parser.add_argument("--write", action="store_true", help="also write docs/generated")
     options = parser.parse_args(arguments)
-    lines = [line for name in options.sets for line in table(name, options.half)]
+    lines = [line for name in options.sets for line in table(name, options.half, options.step)]
     if options.write:
         PAGE.write_text("Written by `python -m benchmarks.recap --write`.\n\n" + "\n".join(lines))
 
