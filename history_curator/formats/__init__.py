@@ -313,7 +313,8 @@ def thinks_late(entry: ConversationEntry) -> bool:
 def find_cache_marks(entry: ConversationEntry) -> list[str]:
     """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
     blocks = [part.raw for part in entry.parts or ()]
-    blocks += [call.extra.get("anthropic") for call in entry.tool_calls or () if call.extra]
+    extras = [call.extra for call in entry.tool_calls or () if call.extra]
+    blocks += [extra["anthropic"] for extra in extras if "anthropic" in extra]
     marks = (entry.metadata or {}).get(MARKS, ())
     return [*find_marks(blocks), *marks] if blocks or marks else []
 

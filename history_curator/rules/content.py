@@ -361,7 +361,7 @@ class DocumentNamesAreAccepted(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         seen: set[str] = set()
-        return [_rename_documents(entry, seen) for entry in entries]
+        return [_rename_documents(entry, seen) if entry.parts else entry for entry in entries]
 
 
 def _rename_documents(entry: ConversationEntry, seen: set[str]) -> ConversationEntry:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from history_curator.config import check_options
-from history_curator.entries import ConversationEntry
+from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError
 from history_curator.formats import MessageGroup
 from history_curator.rules import content, reasoning, roles, tools
@@ -28,9 +28,10 @@ from history_curator.tokens.models import takes_later_system
 IsValid = Callable[[ConversationEntry], bool]
 
 _PLAIN_NEIGHBOURS = {
-    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (ASSISTANT, USER),
+    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (TOOL, ASSISTANT),
+    (ASSISTANT, USER),
 }  # fmt: skip
-"""Who may follow whom under every profile, where no tool is called."""
+"""Who may follow whom under every profile; a result follows its call."""
 
 
 class ProviderProfile:
@@ -84,19 +85,37 @@ class ProviderProfile:
     def is_plain(self, entries: Entries, tail: Tail, is_valid: IsValid) -> bool:
         """Return whether a view is in order for reasons that are cheap to see.
 
-        User and assistant speak in turn and call no tools. Other views may be in order as well.
+        User and assistant speak in turn, in texts, and every call is answered in order. Other views
+        may be in order as well.
         """
         before = None
+        waiting: list[ToolCall] = []
+        ids: set[str] = set()
         for entry in entries if self._is_known else ():
-            role, text = entry.role, entry.content
-            if (before, role) not in _PLAIN_NEIGHBOURS or not text or text.isspace():
+            role, calls = entry.role, entry.tool_calls
+            if not is_valid(entry) or entry.parts or entry.metadata:
                 return False
-            if entry.parts or entry.tool_calls or entry.metadata or not is_valid(entry):
+            if role is TOOL:
+                if not waiting or waiting[-1].id != entry.tool_call_id or entry.span is not None:
+                    return False
+                if entry.tool_name not in (None, waiting.pop().name):
+                    return False
+            elif waiting or (before, role) not in _PLAIN_NEIGHBOURS:
+                return False
+            elif calls:
+                for call in calls:
+                    if call.id in ids or call.extra:
+                        return False
+                    ids.add(call.id)
+                waiting = list(reversed(calls))
+            elif not entry.content or entry.content.isspace():
                 return False
             if role is ASSISTANT and _may_be_item(entry.root.source):
                 return False
             before = role
-        return before is USER or (before is ASSISTANT and tail == "history")
+        return not waiting and (
+            before in (USER, TOOL) or (before is not None and tail == "history")
+        )
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
@@ -225,7 +244,7 @@ _OPENAI: tuple[Rule, ...] = (
     tools.ArgumentsAreObjects(texts=False),
     tools.ToolNamesAreAccepted(tools.PLAIN_NAME, authors=True),
     _any_size(500, wired=True),
-    roles.AnswersAreWhole(users=False, bridges=False),
+    roles.AnswersAreWhole(),
 )
 _ANTHROPIC: tuple[Rule, ...] = (
     tools.ResultsFollowTheirCalls(ordered=False),
@@ -240,7 +259,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         tools.ToolNamesAreAccepted(authors=True),
         _claude_images(wired=True),
         content.DocumentNamesAreAccepted(),
-        roles.AnswersAreWhole(users=False, bridges=False),
+        roles.AnswersAreWhole(),
     ),
     "portable": (
         content.NothingIsBlank(flat_results=True),

@@ -236,11 +236,15 @@ class RolesAlternate(Rule):
         return entry.role is ASSISTANT and self.assistants and not last.tool_calls
 
 
+@dataclass(frozen=True)
 class AnswersAreWhole(RolesAlternate):
     """Two answers in a row of OpenAI Responses are one entry, as the flat list runs them together.
 
     The token count and the other rules have to see them as they are sent. Repair: they are merged.
     """
+
+    users: bool = False
+    bridges: bool = False
 
     def check_view(self, entries: Entries) -> list[Finding]:
         found = super().check_view(entries)

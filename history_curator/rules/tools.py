@@ -164,7 +164,7 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str]]:
         if entry.role is not ASSISTANT:
             continue
         extras = [call.extra for call in entry.tool_calls or () if call.extra]
-        callers = [_caller_of(extra.get("anthropic")) for extra in extras]
+        callers = [_caller_of(extra["anthropic"]) for extra in extras if "anthropic" in extra]
         for part, is_use, name in _iterate_server_blocks(entry) if entry.parts else ():
             if is_use:
                 callers.append(_caller_of(part.raw))
