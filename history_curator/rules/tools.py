@@ -239,11 +239,8 @@ class CallIdsAreUnique(Rule):
         answered = entry.tool_call_id
         if answered is not None and entry.role is TOOL and wire_of(entry) != "gemini":
             ids.append(answered)  # for Gemini, the call says whether it has an id
-        return [
-            f"the call id {name!r} does not match {self.pattern}"
-            for name in ids
-            if not re.fullmatch(self.pattern, name)
-        ]
+        refused = [name for name in ids if not re.fullmatch(self.pattern, name)]
+        return [f"the call id {name!r} does not match {self.pattern}" for name in refused]
 
     def check_view(self, entries: Entries) -> list[Finding]:
         ids = [call.id for entry in entries if entry.tool_calls for call in entry.tool_calls]

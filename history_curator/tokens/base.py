@@ -11,12 +11,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.tokens.estimate import read_usage
-from history_curator.tokens.models import (
-    DEFAULT_IMAGE,
-    ImageSquares,
-    count_media,
-    image_detail,
-)
+from history_curator.tokens.models import DEFAULT_IMAGE, ImageSquares, count_media, image_detail
 from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
 
 _MESSAGE, _NAME, _CALL = 4, 1, 3
@@ -147,9 +142,8 @@ class MessageCounter:
             elif block.text or not block.encrypted:
                 readable += self._count_once(block.text or "")
             else:
-                opaque += (
-                    len(to_text(raw.get("data") or raw.get("signature") or raw)) / _CLAUDE_CHARS
-                )
+                data = raw.get("data") or raw.get("signature") or raw
+                opaque += len(to_text(data)) / _CLAUDE_CHARS
         usage = read_usage(entry.root.source) if opaque else None
         if usage is not None and usage.reasoning:
             opaque = usage.reasoning / self.factor

@@ -56,11 +56,7 @@ class TestEntries:
     ) -> None:
         if source:
             source = {"usage": {"input_tokens": 9, "output_tokens_details": source}}
-        sealed = (
-            Reasoning("a summary", raw=raw, encrypted=True)
-            if source
-            else Reasoning(raw=raw, encrypted=True)
-        )
+        sealed = Reasoning("a summary" if source else None, raw=raw, encrypted=True)
         entry = ConversationEntry(ASSISTANT, "yes", reasoning=(sealed,), source=source)
         bare = counter.count_entry(ConversationEntry(ASSISTANT, "yes"))
         assert counter.count_entry(entry) == bare + tokens
@@ -122,10 +118,8 @@ class TestToolSchemas:
         anthropic = {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
         responses = {"type": "function", **FUNCTION}
         openai = {"type": "function", "function": FUNCTION}
-        assert (
-            len({counter.count_tools([tool]) for tool in (FUNCTION, anthropic, responses, openai)})
-            == 1
-        )
+        tools = FUNCTION, anthropic, responses, openai
+        assert len({counter.count_tools([tool]) for tool in tools}) == 1
 
     @pytest.mark.parametrize("tools", [None, []])
     def test_no_tools_cost_nothing(self, tools: None) -> None:

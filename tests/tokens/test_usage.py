@@ -132,31 +132,25 @@ class TestForms:
         assert Usage(100, 60, 30).uncached == 10
 
 
+CLIENTS: list[tuple[str, str, dict[str, Any], Usage]] = [
+    ("openai.types", "CompletionUsage",
+     {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11,
+      "prompt_tokens_details": {"cached_tokens": 4}}, Usage(9, 4, 0, 2)),
+    ("anthropic.types", "Usage",
+     {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 5}, Usage(8, 5, 0, 4)),
+    ("google.genai.types", "GenerateContentResponseUsageMetadata",
+     {"prompt_token_count": 10, "cached_content_token_count": 4, "candidates_token_count": 3,
+      "thoughts_token_count": 2}, Usage(10, 4, 0, 5, 0, 2)),
+]  # fmt: skip
+
+
 class TestClients:
-    def test_openai(self):
-        types = pytest.importorskip("openai.types")
-        given = types.CompletionUsage(
-            prompt_tokens=9,
-            completion_tokens=2,
-            total_tokens=11,
-            prompt_tokens_details={"cached_tokens": 4},
-        )
-        assert read_usage(SimpleNamespace(usage=given)) == Usage(9, 4, 0, 2)
-
-    def test_anthropic(self):
-        types = pytest.importorskip("anthropic.types")
-        given = types.Usage(input_tokens=3, output_tokens=4, cache_read_input_tokens=5)
-        assert read_usage(given) == Usage(8, 5, 0, 4)
-
-    def test_gemini(self):
-        types = pytest.importorskip("google.genai.types")
-        given = types.GenerateContentResponseUsageMetadata(
-            prompt_token_count=10,
-            cached_content_token_count=4,
-            candidates_token_count=3,
-            thoughts_token_count=2,
-        )
-        assert read_usage(SimpleNamespace(usage_metadata=given)) == Usage(10, 4, 0, 5, 0, 2)
+    @pytest.mark.parametrize(("module", "name", "fields", "usage"), CLIENTS)
+    def test_objects_of_the_providers_clients(self, module, name, fields, usage):
+        reported = getattr(pytest.importorskip(module), name)(**fields)
+        assert read_usage(reported) == usage
+        assert read_usage(SimpleNamespace(usage=reported)) == usage
+        assert read_usage(SimpleNamespace(usage_metadata=reported)) == usage
 
     def test_langchain(self):
         messages = pytest.importorskip("langchain_core.messages")
