@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -114,22 +115,19 @@ class TestAgent:
 
 class TestRecall:
     def test_the_agent_gets_back_what_its_view_cleared(self) -> None:
-        import re
-
         class Curious(ScriptedModel):
             answers: list[str] = Field(default_factory=list)
 
             def _next(self, messages: Any) -> AIMessage:
-                last = messages[-1]
-                if isinstance(last, ToolMessage) and last.name == "recall":
-                    self.answers.append(last.text)
+                if isinstance(messages[-1], ToolMessage) and messages[-1].name == "recall":
+                    self.answers.append(messages[-1].text)
                     return AIMessage("done")
-                for message in messages:
-                    found = re.search(r'recall\(handle="([^"]+)"', message.text)
-                    if found:
-                        call = {"name": "recall", "args": {"handle": found[1]}, "id": "r1"}
-                        return AIMessage("", tool_calls=[call])
-                return super()._next(messages)
+                text = "\n".join(message.text for message in messages)
+                found = re.search(r'recall\(handle="([^"]+)"', text)
+                if found is None:
+                    return super()._next(messages)
+                call = {"name": "recall", "args": {"handle": found[1]}, "id": "r1"}
+                return AIMessage("", tool_calls=[call])
 
         model = Curious(steps=60)
         agent = create_agent(

@@ -90,13 +90,6 @@ class TestBudget:
         assert step.provider == "openai"
         assert [tool["function"]["name"] for tool in step.tools or ()] == ["Form"]
 
-    def test_a_configured_output_wins_over_the_profile(self) -> None:
-        openai = pytest.importorskip("langchain_openai")
-        model = openai.ChatOpenAI(model="gpt-4o", api_key="none", max_tokens=500)
-        step = HistoryCurator.for_model(model)
-        assert step.max_tokens == int(128_000 * 0.95) - 500
-        assert (step.provider, step.counter) == ("openai", "gpt-4o")
-
 
 class TestProvider:
     def test_chat_completions_and_responses_are_told_apart(self) -> None:

@@ -31,48 +31,33 @@ def said(entries: Any) -> list[tuple[Any, ...]]:
 
 def respelled(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its arguments spelled the way LangChain sends them."""
-    if not message.get("tool_calls"):
-        return message
-    calls = [
-        {
-            **call,
-            "function": {
-                **call["function"],
-                "arguments": json.dumps(
-                    json.loads(call["function"]["arguments"]), ensure_ascii=False
-                ),
-            },
-        }
-        for call in message["tool_calls"]
-    ]
-    return {**message, "tool_calls": calls}
+    calls = []
+    for call in message.get("tool_calls") or ():
+        arguments = json.dumps(json.loads(call["function"]["arguments"]), ensure_ascii=False)
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def outcome(curate: Any) -> Any:
+    try:
+        curation = curate()
+    except Exception as error:  # noqa: BLE001 - both must fail alike
+        return type(error), str(error)
+    if curation.messages and not isinstance(curation.messages[0], (dict, ConversationEntry)):
+        assert refusals(curation.messages) == []
+    return curation.tokens, said(curation.entries)
 
 
 @pytest.mark.parametrize("name", ["tau_bench", "tau2_bench"])
-class TestSameViewAsTheCore:
-    def test_of_converted_messages(self, name: str) -> None:
-        # convert_to_messages parses the arguments, so their spelling is LangChain's.
-        for conversation in load(name):
-            dicts = [respelled(message) for message in conversation["messages"]]
-            messages = convert_to_messages(dicts)
-            for budget in BUDGETS:
-                self.compare(dicts, messages, budget)
-
-    def compare(self, dicts: list[Any], messages: list[Any], budget: int) -> None:
-        def outcome(curate: Any) -> Any:
-            try:
-                curation = curate()
-            except Exception as error:  # noqa: BLE001 - both must fail alike
-                return type(error), str(error)
-            if curation.messages and not isinstance(
-                curation.messages[0], (dict, ConversationEntry)
-            ):
-                assert refusals(curation.messages) == []
-            return curation.tokens, said(curation.entries)
-
-        core = outcome(lambda: CORE.curate(dicts, max_tokens=budget, tail="request"))
-        ours = outcome(lambda: OURS.model_copy(update={"max_tokens": budget}).curate(messages))
-        assert ours == core
+def test_converted_messages_have_the_view_of_the_core(name: str) -> None:
+    # convert_to_messages parses the arguments, so their spelling is LangChain's.
+    for conversation in load(name):
+        dicts = [respelled(message) for message in conversation["messages"]]
+        messages = convert_to_messages(dicts)
+        for budget in BUDGETS:
+            step = OURS.model_copy(update={"max_tokens": budget})
+            core = outcome(lambda: CORE.curate(dicts, max_tokens=budget, tail="request"))  # noqa: B023
+            assert outcome(lambda: step.curate(messages)) == core  # noqa: B023
 
 
 @pytest.mark.parametrize("name", ["edge_openai", "edge_anthropic"])

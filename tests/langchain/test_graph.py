@@ -72,12 +72,6 @@ class TestNode:
         assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 50
         assert model.views[0][0].text == "You look things up."
 
-    def test_bound_tools_are_counted_within_a_given_budget(self) -> None:
-        model = ScriptedModel(steps=30, window=2_000)
-        graph = self.graph(model, model_node(model.bind_tools([look]), 2_000))
-        graph.invoke({"messages": [HumanMessage("go")]}, LIMITS)
-        assert max(model.costs) <= 2_000
-
     def test_a_state_without_the_messages_says_where_it_looked(self) -> None:
         with pytest.raises(ConversionError, match=r"it has: 'chat'.*holds no messages"):
             model_node(ScriptedModel(), WINDOW).invoke({"chat": [human("hi")]})

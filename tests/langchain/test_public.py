@@ -11,24 +11,13 @@ import langchain_history_curator as package
 
 
 def test_all_is_sorted_and_pinned() -> None:
-    assert package.__all__ == [
-        "EVENT_NAME",
-        "Budget",
-        "ChatHistoryBranches",
-        "CuratedChatMessageHistory",
-        "HistoryCurator",
-        "HistoryCuratorMiddleware",
-        "LangChainFormat",
-        "budget_for_model",
-        "fold_back",
-        "handoff_view",
-        "model_node",
-        "pin",
-        "pre_model_hook",
-        "recall_tool",
-    ]
-    for name in package.__all__:
-        assert getattr(package, name) is not None
+    names = (
+        "EVENT_NAME Budget ChatHistoryBranches CuratedChatMessageHistory HistoryCurator "
+        "HistoryCuratorMiddleware LangChainFormat budget_for_model fold_back handoff_view "
+        "model_node pin pre_model_hook recall_tool"
+    )
+    assert " ".join(package.__all__) == names
+    assert all(getattr(package, name) is not None for name in package.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""Every integration brings earlier messages back, unless ``retrieve=False`` says otherwise."""
+"""Earlier messages are brought back in every integration, unless ``retrieve=False`` says not to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import Field
 
 from langchain_history_curator import (
     CuratedChatMessageHistory,
@@ -16,20 +14,10 @@ from langchain_history_curator import (
     model_node,
     pre_model_hook,
 )
+from tests.langchain.scripted import ScriptedModel
 
 SECRET = "the greenhouse key hangs behind the zebra painting"
 FILLER = "we went on about the weather and the harvest of this year and the next " * 2
-
-
-class NotingModel(GenericFakeChatModel):
-    """Keeps the messages it was sent."""
-
-    messages: Any = Field(default_factory=lambda: iter([AIMessage("ok")]))
-    sent: list[BaseMessage] = Field(default_factory=list)
-
-    def _generate(self, messages: Any, *given: Any, **named: Any) -> Any:
-        self.sent.extend(messages)
-        return super()._generate(messages, *given, **named)
 
 
 def chat() -> list[BaseMessage]:
@@ -41,7 +29,7 @@ def chat() -> list[BaseMessage]:
 
 
 def view_of(name: str, **options: Any) -> list[BaseMessage]:
-    model, said = NotingModel(), chat()
+    model, said = ScriptedModel(steps=0), chat()
     if name == "runnable":
         return HistoryCurator(max_tokens=1_500, **options).invoke(said)
     if name == "chat history":
@@ -52,16 +40,17 @@ def view_of(name: str, **options: Any) -> list[BaseMessage]:
         return hook.invoke({"messages": said})["llm_input_messages"]
     if name == "node":
         model_node(model, 1_500, **options).invoke({"messages": said})
-        return model.sent
+        return model.views[-1]
     agents = pytest.importorskip("langchain.agents")
     from langchain_history_curator import HistoryCuratorMiddleware
 
     middleware = [HistoryCuratorMiddleware(max_tokens=1_500, **options)]
     agents.create_agent(model, [], middleware=middleware).invoke({"messages": said})
-    return model.sent
+    return model.views[-1]
 
 
 @pytest.mark.parametrize("name", ["runnable", "chat history", "hook", "node", "middleware"])
-def test_retrieve_brings_back_the_message_the_question_is_about(name: str) -> None:
+def test_the_message_that_the_question_is_about_is_brought_back(name: str) -> None:
     assert not any(SECRET in message.text for message in view_of(name, retrieve=False))
-    assert any(SECRET in message.text for message in view_of(name))
+    for options in ({}, {"retrieve": True}):
+        assert any(SECRET in message.text for message in view_of(name, **options))

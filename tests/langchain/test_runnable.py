@@ -9,8 +9,6 @@ from langchain_core.load import dumps, loads
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
-from history_curator.curator import load_settings
-from history_curator.errors import ConversionError
 from history_curator.tokens import count_tokens
 from langchain_history_curator import HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -49,10 +47,6 @@ class TestInputs:
     def test_whatever_a_chain_hands_on(self, given: Any) -> None:
         out = HistoryCurator(max_tokens=100).invoke(given)
         assert [(type(m), m.content) for m in out] == [(HumanMessage, "hi")]
-
-    def test_a_dict_without_messages_says_what_is_missing(self) -> None:
-        with pytest.raises(ConversionError, match='"messages"'):
-            HistoryCurator(max_tokens=100).invoke({"input": "hi"})
 
     def test_nothing_of_the_input_changes(self) -> None:
         said = conversation()
@@ -99,11 +93,6 @@ class TestRunnable:
         assert isinstance(again, HistoryCurator)
         assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
         assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
-
-    def test_from_a_configuration(self) -> None:
-        config = {"managers": ["passthrough"], "max_tokens": 4_000, "reasoning": "strip"}
-        step = HistoryCurator(**load_settings(config, overrides={"max_tokens": 900}))
-        assert (step.max_tokens, step.reasoning, len(step.managers)) == (900, "strip", 1)
 
 
 def test_shadow_mode_sends_everything() -> None:

@@ -25,14 +25,7 @@ NAMES = ("openai", "responses", "anthropic", "gemini", "bedrock")
 
 
 class Step(NamedTuple):
-    """What a model answers.
-
-    Attributes:
-        text: said, unless there are calls.
-        calls: id, name and arguments of each.
-        thinks: whether reasoning comes first, signed.
-        searches: whether the provider ran a search of its own.
-    """
+    """The text or the calls (id, name, arguments) of an answer, signed reasoning and a search before."""
 
     text: str = "ok"
     calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
@@ -46,11 +39,7 @@ Script = Callable[[Request], Step]
 class Wire:
     """One provider: the requests it got, those it refused, and the model that made them.
 
-    Args:
-        name: which class of model.
-        script: the answer to every request, from its JSON.
-        strict: whether it refuses what the provider would refuse.
-        settings: further fields of the model.
+    `script` answers each request; a `strict` one refuses what the provider would refuse.
     """
 
     def __init__(
