@@ -36,7 +36,7 @@ from history_curator.lab import (
     replay,
 )
 from history_curator.lab.conversations import name_in_errors
-from history_curator.lab.files import read_source, write_text
+from history_curator.lab.files import write_text
 from history_curator.lab.results import Table, count_of
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
@@ -160,16 +160,19 @@ def curate(
     config: Config = None,
     output: Output = None,
 ) -> None:
-    """Write the view of every conversation in FILE, in the format of FILE."""
+    """Write the view of FILE as a JSON list of messages; of several, JSON lines with id and messages."""
     _check_folders(output)
-    source, views = read_source(file), []
+    talks, views = load_conversations(file), []
     curator = _build_curator(max_tokens, provider, counter, config)
-    for each in source.conversations:
+    for each in talks:
         with name_in_errors(each.id):
             curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
-        views.append(curation.messages)
+        views.append({"id": each.id, "messages": curation.messages})
         warn([f"{each.id}: {curation.report.headline}"], style="")
-    write_text(source.dumps(views), output)
+    lines = [json.dumps(view, ensure_ascii=False) for view in views]
+    if len(views) == 1:
+        lines = [json.dumps(views[0]["messages"], ensure_ascii=False, indent=2)]
+    write_text("".join(f"{line}\n" for line in lines), output)
 
 
 @app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")

@@ -21,6 +21,7 @@ from history_curator.entries import write_private
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation
 from history_curator.lab.files import collect_errors, find_files, read_file
+from history_curator.lab.logs import read_requests
 from history_curator.lab.results import (
     Table,
     count_of,
@@ -29,7 +30,6 @@ from history_curator.lab.results import (
     show_progress,
     write_if_named,
 )
-from history_curator.lab.traces import read_requests
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
@@ -253,7 +253,7 @@ def read_logs(
     sessions: list[LabConversation] = []
     for file in show_progress(files, "reading", len(files), visible=progress):
         with collect_errors(problems, file):
-            found = read_file(file, problems, read_requests).conversations
+            found = read_file(file, problems, read_requests)
             found = [each for each in found if each.requests]
             problems += [] if found else [f"{file}: no request with usage in it"]
             sessions += found

@@ -1,16 +1,14 @@
-"""Read conversations from files, folders and patterns, and write them back in the same layout."""
+"""Read conversations from files, folders and patterns."""
 
 from __future__ import annotations
 
 import glob
 import gzip
 import io
-import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +21,7 @@ from history_curator.lab.logs import Reader, read_log
 MAX_BYTES = 2**31
 """A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
 _ENDINGS = (".json", ".jsonl", ".ndjson")
-_MESSAGE_KEYS = ("messages", "input", "contents", "conversation", "conversation_history",
-                 "history", "chat_history")  # fmt: skip
-_OS_FIXES = {FileNotFoundError: "check the path.", IsADirectoryError: "name a file in it."}
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationFile:
-    """The conversations of one file, and the lists or objects that held their messages.
-
-    The layout is ``one`` conversation, a ``list`` or ``lines`` of them, or ``messages`` in lines.
-    """
-
-    conversations: list[LabConversation]
-    holders: list[Any]
-    layout: str
-
-    def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
-        """Return the file's text with the messages of each conversation replaced."""
-        stored = list(map(_put_messages, self.holders, conversations))
-        if self.layout in ("one", "list"):
-            root = stored[0] if self.layout == "one" else stored
-            return json.dumps(root, ensure_ascii=False, indent=2) + "\n"
-        rows = stored if self.layout == "lines" else stored[0]
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+_MESSAGE_KEYS = ("messages", "input", "contents")
 
 
 def as_conversations(source: Any) -> list[LabConversation]:
@@ -58,7 +33,7 @@ def as_conversations(source: Any) -> list[LabConversation]:
     if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
         items = [items]
     return [
-        item if isinstance(item, LabConversation) else _read_holder(item, f"conversation {number}")
+        item if isinstance(item, LabConversation) else _read_object(item, f"conversation {number}")
         for number, item in enumerate(items)
     ]
 
@@ -78,7 +53,7 @@ def load_conversations(
     found: list[LabConversation] = []
     for path in find_files(sources):
         with collect_errors(problems, path):
-            for each in read_file(path, problems).conversations:
+            for each in read_file(path, problems):
                 with collect_errors(problems, path):
                     assert each.entries is not None  # read here, so that errors are found here
                     found.append(each)
@@ -102,9 +77,7 @@ def describe_error(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error).removeprefix("messages: ")
     name = "" if error.filename is None else f"{error.filename}: "
-    has_fix = "Fix:" in error.strerror
-    fix = "" if has_fix else f" Fix: {_OS_FIXES.get(type(error), 'try another path.')}"
-    return f"{name}{error.strerror}.{fix}"
+    return f"{name}{error.strerror}.{'' if 'Fix:' in error.strerror else ' Fix: check the path.'}"
 
 
 def find_files(sources: Iterable[str | Path]) -> list[str]:
@@ -124,48 +97,34 @@ def find_files(sources: Iterable[str | Path]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def read_source(source: str) -> ConversationFile:
-    """Read a file as `read_file` does; the files of a folder or pattern are read as one."""
-    found = list(map(read_file, find_files([source])))
-    together = [each for one in found for each in one.conversations]
-    return found[0] if len(found) == 1 else _as_lines(together)
-
-
 def read_file(
     path: str, problems: list[str] | None = None, default: Reader | None = None
-) -> ConversationFile:
+) -> list[LabConversation]:
     """Read a file of conversations or a log, or what ``default`` reads; ``-`` is standard input.
 
     A broken line is an error, or passed over where there is a list of ``problems`` to put it on.
     """
-    rows, layout = _read_rows(path, problems)
+    rows = _read_rows(path, problems)
     logged = read_log(rows, path, default)
     if logged is not None:
-        return _as_lines(logged)
+        return logged
     if not rows or any(map(_is_message, rows)):
-        layout = "messages" if layout == "lines" else "one"
-        return ConversationFile([LabConversation(path, rows)], [rows], layout)
+        return [LabConversation(path, rows)]
     found = []
     for number, row in enumerate(rows):
         with collect_errors(problems, path):
-            found.append(_read_holder(row, path if layout == "one" else f"{path}#{number}"))
-    return ConversationFile(found, rows, layout)
+            found.append(_read_object(row, f"{path}#{number}" if len(rows) > 1 else path))
+    return found
 
 
-def _as_lines(found: list[LabConversation]) -> ConversationFile:
-    holders: list[Any] = [{"id": each.id, "messages": each.messages} for each in found]
-    return ConversationFile(found, holders, "lines")
-
-
-def _read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
-    """Return the JSON values of a file, and whether they are ``one``, a ``list`` or ``lines``."""
+def _read_rows(path: str, problems: list[str] | None) -> list[Any]:
+    """Return the JSON values of a file: those of a list, or of each line."""
     text = read_text(path).strip()
     if not text:
         raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
     root, problem = _parse(text)
-    is_lines = path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
-    if not problem and not (is_lines and "\n" not in text):
-        return (root, "list") if isinstance(root, list) else ([root], "one")
+    if not problem:
+        return root if isinstance(root, list) else [root]
     values = [(n, *_parse(line)) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     rows = [value for _, value, reason in values if not reason]
     broken = [f"line {number}: {reason}" for number, _, reason in values if reason]
@@ -175,7 +134,7 @@ def _read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str]:
     if broken and problems is not None:
         more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
         problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
-    return rows, "lines"
+    return rows
 
 
 def _parse(text: str) -> tuple[Any, str]:
@@ -225,7 +184,7 @@ def _is_message(item: Any) -> bool:
     )
 
 
-def _read_holder(item: Any, name: str) -> LabConversation:
+def _read_object(item: Any, name: str) -> LabConversation:
     """Return the conversation in an object; a system prompt beside it becomes its first message."""
     if isinstance(item, (list, tuple)):
         return LabConversation(name, list(item))
@@ -233,30 +192,9 @@ def _read_holder(item: Any, name: str) -> LabConversation:
     if key is None:
         fix = 'each must be a list of messages, or an object with a "messages" list.'
         raise ConversionError(f"{name} is {a_type(item)} without messages.", fix=fix)
-    system = _system_key(item, key)
-    first = [{"role": "system", "content": item[system]}] if system else []
-    times, messages = None if first else item.get("times"), [*first, *item[key]]
+    messages, times = list(item[key]), item.get("times")
+    system = item.get("system") or item.get("instructions")
+    roles = [each.get("role") for each in messages if isinstance(each, Mapping)]
+    if isinstance(system, (str, list)) and not {"system", "developer"} & set(roles):
+        messages, times = [{"role": "system", "content": system}, *messages], None
     return LabConversation(str(item.get("id", name)), messages, item.get("tools"), times)
-
-
-def _system_key(item: Mapping[str, Any], key: str) -> str | None:
-    """Return the key of a system prompt beside messages that have none of their own."""
-    if any(map(_is_system, item[key])):
-        return None
-    beside = (name for name in ("system", "instructions") if item.get(name))
-    return next((name for name in beside if isinstance(item[name], (str, list))), None)
-
-
-def _is_system(message: Any) -> bool:
-    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
-
-
-def _put_messages(holder: Any, messages: Sequence[Any]) -> Any:
-    """Return the stored object with other messages in it."""
-    key = _messages_key(holder)
-    if key is None:
-        return list(messages)
-    system = _system_key(holder, key)
-    if system and messages and _is_system(messages[0]):
-        holder, messages = {**holder, system: messages[0]["content"]}, messages[1:]
-    return {**holder, key: list(messages)}

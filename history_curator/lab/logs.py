@@ -1,30 +1,28 @@
-"""Read conversations from logs: Claude Code, Codex, ChatGPT exports, and requests of other tools."""
+"""Read conversations from logs: Claude Code, Codex, ChatGPT exports, and requests of other tools.
+
+LangSmith runs, Langfuse observations and OpenTelemetry spans are turned into plain requests, mappings
+with ``session``, ``id``, ``time``, ``end``, ``model``, ``system``, ``tools``, ``messages``, ``response``
+and ``usage``; see docs/howto/doctor.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from history_curator.errors import ConversionError
-from history_curator.formats import RESPONSE_ITEMS
+from history_curator.formats import RESPONSE_ITEMS, parse_json
 from history_curator.lab.conversations import LabConversation, LoggedCall
-from history_curator.lab.traces import (
-    Row,
-    chat_call,
-    object_at,
-    pick,
-    read_observations,
-    read_requests,
-    read_runs,
-    read_spans,
-    unfold_observations,
-)
 from history_curator.tokens import Usage, parse_time, read_usage
 
+Row = Mapping[str, Any]
 Reader = Callable[[Iterable[Any], str], list[LabConversation]]
 _CODEX_LINES = ("session_meta", "response_item", "event_msg", "turn_context")
 _CODEX_ANSWERS = ("reasoning", "function_call", "custom_tool_call", "local_shell_call")
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
+_MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 
 
 def read_log(
@@ -44,6 +42,236 @@ def read_log(
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         problem = f"{path}: a field has a form that is not known ({error})."
         raise ConversionError(problem, fix="leave the file out.") from error
+
+
+def pick(value: Any, *path: str | int) -> Any:
+    """Return the value at a path of keys and positions, or None; JSON inside of texts is read."""
+    for step in path:
+        value = decode(value)
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+    return value
+
+
+def decode(value: Any) -> Any:
+    """Return the value of a JSON text; another text, and any other value, as it is."""
+    try:
+        return parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def list_at(value: Any, *path: str | int) -> list[Any]:
+    """Return the list at a path, and an empty one for anything else."""
+    found = decode(pick(value, *path))
+    return found if isinstance(found, list) else []
+
+
+def object_at(value: Any, *path: str | int) -> dict[str, Any]:
+    """Return the object at a path, and an empty one for anything else."""
+    found = decode(pick(value, *path))
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """Return a tool call as Chat Completions has it."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
+    """Return the sessions of plain requests in order of time; without a session it is ``name``.
+
+    Of several reports about one answer the last one counts.
+    """
+    sessions: dict[str, LabConversation] = {}
+    last_sent: dict[str, list[Any]] = {}
+    answers: dict[str, LoggedCall] = {}
+    requests = filter(lambda row: isinstance(row, Mapping), rows)
+    for row in sorted(requests, key=lambda each: parse_time(each.get("time")) or 0.0):
+        usage, tools = read_usage(row.get("usage")), row.get("tools")
+        sent = [dict(each) for each in row.get("messages") or () if isinstance(each, Mapping)]
+        if usage is None and not sent:
+            continue
+        key = str(row.get("session") or name)
+        session = sessions.setdefault(key, LabConversation(key, [], times=[]))
+        answer = str(row.get("id") or f"{key} #{len(session.requests)}")
+        if answer in answers:
+            answers[answer].usage = usage or answers[answer].usage
+            continue
+        time, end = parse_time(row.get("time")), parse_time(row.get("end"))
+        _add_sent(session, sent, last_sent.get(key, []), time)
+        last_sent[key] = sent or last_sent.get(key, [])
+        session.is_side = session.is_side or bool(row.get("side"))
+        session.tools = tools if isinstance(tools, list) and tools else session.tools
+        call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time, end or time)
+        call.position = len(session.messages)
+        if "tools" in row or "system" in row:
+            call.frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
+        answers[answer] = call
+        session.requests += [] if usage is None else [call]
+        if pick(row, "response", "role") == "assistant":
+            session.add_message(dict(row["response"]), call.end)
+    return [each for each in sessions.values() if each.messages or each.requests]
+
+
+def _add_sent(
+    session: LabConversation, sent: list[Any], before: list[Any], time: float | None
+) -> None:
+    """Add the messages of a whole request that the requests before it did not have."""
+    is_answered = bool(session.requests) and len(session.messages) > session.requests[-1].position
+    if sent[: len(before)] == before:
+        new = sent[len(before) :]
+        if is_answered and new and new[0].get("role") == "assistant":
+            session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
+    else:  # rewritten: the new messages follow the last one that is known
+        if len(sent) < len(before):
+            session.summaries.append((len(session.messages), ""))
+        last = session.messages[-1:]
+        new = sent[next((i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == last), 0) :]
+    for message in new:
+        session.add_message(message, time)
+
+
+def read_runs(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn LangSmith runs of type ``llm`` into requests; a thread, or else a trace, is a session."""
+    for row in rows:
+        if pick(row, "run_type") != "llm":
+            continue
+        metadata, outputs = object_at(row, "extra", "metadata"), object_at(row, "outputs")
+        places = ("generations", 0, 0), ("generations", 0), ("choices", 0)
+        answer = next((o for place in places if (o := object_at(outputs, *place))), outputs)
+        answer = object_at(answer, "message") or answer
+        sent = list_at(row, "inputs", "messages", 0) or list_at(row, "inputs", "messages")
+        fields = object_at(answer, "kwargs") or answer
+        reported = (each.get("usage_metadata") for each in (outputs, fields, metadata))
+        params = object_at(row, "extra", "invocation_params")
+        yield {
+            "session": metadata.get("thread_id") or row.get("trace_id"),
+            "id": row.get("id"),
+            "time": row.get("start_time"),
+            "end": row.get("end_time"),
+            "model": metadata.get("ls_model_name") or params.get("model"),
+            "tools": params.get("tools") or pick(row, "inputs", "tools"),
+            "messages": _as_chat(sent),
+            "response": next(iter(_as_chat([answer] if answer else [])), None),
+            "usage": next(filter(None, reported), row),
+        }
+
+
+def unfold_observations(row: Any) -> list[dict[str, Any]]:
+    """Return the Langfuse observations of a trace, a page of the API, or one alone."""
+    found = [*list_at(row, "observations"), *list_at(row, "data")] or [row]
+    return [{"sessionId": pick(row, "sessionId"), **object_at(each)} for each in found]
+
+
+def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn Langfuse generations into requests, from the API or an export; a trace is a session."""
+    for each in (each for row in rows for each in unfold_observations(row)):
+        if each.get("type") != "GENERATION":
+            continue
+        given, said = decode(each.get("input")), decode(each.get("output"))
+        asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        counts = object_at(each, "usageDetails") or object_at(each, "usage")
+        cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
+        write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
+        read = sum(cached.values()) - write
+        whole = int(counts.get("input") or 0) + read + write  # they stand side by side
+        is_message = isinstance(said, Mapping)
+        yield {
+            "session": each.get("sessionId") or each.get("traceId"),
+            "id": each.get("id"),
+            "time": each.get("startTime"),
+            "end": each.get("endTime"),
+            "model": each.get("model"),
+            "tools": pick(asked, "tools"),
+            "messages": _as_chat(list_at(asked, "messages") or list_at(asked)),
+            "response": said if is_message else {"role": "assistant", "content": said or ""},
+            "usage": Usage(whole, read, write, int(counts.get("output") or 0)),
+        }
+
+
+def read_spans(rows: Iterable[Any]) -> Iterator[Row]:
+    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
+    for row in rows:
+        scopes = (s for one in list_at(row, "resourceSpans") for s in list_at(one, "scopeSpans"))
+        for span in [span for scope in scopes for span in list_at(scope, "spans")] or [row]:
+            values = object_at(span, "attributes") or _unwrap(list_at(span, "attributes"))
+            names = ("input_tokens", "cache_read.input_tokens", "cache_creation.input_tokens",
+                     "output_tokens")  # fmt: skip
+            counts = [int(values.get(f"gen_ai.usage.{name}") or 0) for name in names]
+            operation = values.get("gen_ai.operation.name", "chat")
+            if not counts[0] or operation not in _MODEL_OPERATIONS:
+                continue
+            start, end = (int(span.get(f"{side}TimeUnixNano") or 0) for side in ("start", "end"))
+            said = _as_chat(list_at(values, "gen_ai.output.messages"))
+            yield {
+                "session": values.get("gen_ai.conversation.id") or span.get("traceId"),
+                "id": values.get("gen_ai.response.id") or span.get("spanId"),
+                "time": start or span.get("start_time"),
+                "end": end or span.get("end_time"),
+                "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
+                "system": values.get("gen_ai.system_instructions"),
+                "tools": list_at(values, "gen_ai.tool.definitions"),
+                "messages": _as_chat(list_at(values, "gen_ai.input.messages")),
+                "response": next(iter(said), None),
+                "usage": Usage(*counts),  # by convention the cached part is in the input
+            }
+
+
+def _unwrap(given: Any) -> Any:
+    """Return a value, or a list of pairs, without the names of types that OTLP gives them."""
+    if isinstance(given, list):
+        return {str(pick(each, "key")): _unwrap(pick(each, "value")) for each in given}
+    kind, value = next(iter(object_at(given).items()), ("", None))
+    if kind == "arrayValue":
+        return [_unwrap(each) for each in list_at(value, "values")]
+    return _unwrap(list_at(value, "values")) if kind == "kvlistValue" else value
+
+
+def _as_chat(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """Turn messages with parts, or serialised by LangChain, into chat messages; leave others."""
+    found: list[dict[str, Any]] = []
+    for given in map(object_at, messages):
+        if "parts" in given:
+            found += _split_parts(given)
+        elif "role" in given:
+            found.append({key: value for key, value in given.items() if value is not None})
+        else:
+            found.append(_read_langchain(given))
+    return found
+
+
+def _read_langchain(given: Row) -> dict[str, Any]:
+    fields = object_at(given, "kwargs") or object_at(given, "data") or given
+    kind = str(fields.get("type") or given.get("type") or "human").lower()
+    said = {"role": _LANGCHAIN_ROLES.get(kind, kind), "content": fields.get("content") or ""}
+    if fields.get("tool_call_id"):
+        said["tool_call_id"] = fields["tool_call_id"]
+    if calls := fields.get("tool_calls"):
+        said["tool_calls"] = [chat_call(c.get("id"), c.get("name"), c.get("args")) for c in calls]
+        if isinstance(said["content"], list):  # its blocks repeat the calls
+            said["content"] = "".join(str(block.get("text", "")) for block in said["content"])
+    return said
+
+
+def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
+    """Yield the chat messages of one message of OpenTelemetry, which has a role and parts."""
+    texts, calls = [], []
+    for part in map(object_at, list_at(message, "parts")):
+        if part.get("type") == "tool_call_response":
+            result = part.get("response", part.get("result"))
+            text = result if isinstance(result, str) else json.dumps(result, default=str)
+            yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
+        elif part.get("type") == "tool_call":
+            calls.append(chat_call(part.get("id"), part.get("name"), part.get("arguments")))
+        elif part.get("type") == "text":
+            texts.append(str(part.get("content") or ""))
+    if texts or calls:
+        said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
+        yield {**said, "tool_calls": calls} if calls else said
 
 
 def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:

@@ -69,6 +69,12 @@ class TestCurate:
         assert count_tokens(view) <= 6_000
         assert view == Curator(max_tokens=6_000).curate(sample_conversation()).messages
 
+    def test_views_of_several_conversations_are_lines_with_their_ids(self, tmp_path: Path) -> None:
+        rows = [{"id": f"no {n}", "messages": [user(f"hi {n}")], "model": "m"} for n in (1, 2)]
+        done = run("curate", write(tmp_path / "talks.json", rows))
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert found == [{"id": row["id"], "messages": row["messages"]} for row in rows]
+
     def test_what_is_asked_for_wins_over_the_configuration(
         self, talk: Path, tmp_path: Path
     ) -> None:

@@ -26,58 +26,45 @@ def lines(rows: list[Any]) -> str:
 
 class TestLayouts:
     @pytest.mark.parametrize(
-        ("text", "layout", "count"),
+        ("text", "count"),
         [
-            (json.dumps(TALK), "one", 1),
-            (json.dumps({"id": "x", "messages": TALK}), "one", 1),
-            (json.dumps([{"messages": TALK}, {"messages": TALK}]), "list", 2),
-            (json.dumps([TALK, TALK]), "list", 2),
-            (lines([{"messages": TALK}, {"messages": TALK}]), "lines", 2),
-            (lines([TALK, TALK]), "lines", 2),
-            (lines(TALK), "messages", 1),
+            (json.dumps(TALK), 1),
+            (json.dumps({"id": "x", "messages": TALK}), 1),
+            (json.dumps([{"messages": TALK}, {"messages": TALK}]), 2),
+            (json.dumps([TALK, TALK]), 2),
+            (lines([{"messages": TALK}, {"messages": TALK}]), 2),
+            (lines([TALK, TALK]), 2),
+            (lines(TALK), 1),
         ],
     )
-    def test_each_layout_is_read_and_written_back(
-        self, tmp_path: Path, text: str, layout: str, count: int
-    ) -> None:
+    def test_each_layout_is_read(self, tmp_path: Path, text: str, count: int) -> None:
         found = read_file(store(tmp_path / "talk.json", text))
-        assert (found.layout, len(found.conversations)) == (layout, count)
-        assert found.conversations[0].messages == TALK
-        again = found.dumps([each.messages for each in found.conversations])
-        assert (
-            [json.loads(row) for row in again.splitlines()]
-            == [json.loads(row) for row in text.splitlines()]
-            if layout in ("lines", "messages")
-            else json.loads(again) == json.loads(text)
-        )
+        assert [each.messages for each in found] == [TALK] * count
 
-    @pytest.mark.parametrize("row", [{"messages": TALK}, TALK, TALK[1]])
-    def test_one_line_stays_one_line(self, tmp_path: Path, row: Any) -> None:
-        found = read_file(store(tmp_path / "talk.jsonl", lines([row])))
-        again = found.dumps([each.messages for each in found.conversations])
-        assert again == lines([row])
+    @pytest.mark.parametrize("row", [{"messages": TALK[:1]}, TALK[:1], TALK[0]])
+    def test_one_line_is_one_conversation(self, tmp_path: Path, row: Any) -> None:
+        (found,) = read_file(store(tmp_path / "talk.jsonl", lines([row])))
+        assert found.messages == TALK[:1]
 
     @pytest.mark.parametrize("character", ["\u2028", "\u0085", "\u2029"])
     def test_line_separators_inside_a_string(self, tmp_path: Path, character: str) -> None:
         said = [user(f"one{character}two"), assistant("ok")]
         text = "".join(json.dumps(each, ensure_ascii=False) + "\r\n" for each in said)
-        assert read_file(store(tmp_path / "t.jsonl", text)).conversations[0].messages == said
+        assert read_file(store(tmp_path / "t.jsonl", text))[0].messages == said
 
     def test_gzip_is_recognised_by_content(self, tmp_path: Path) -> None:
         path = tmp_path / "talk"
         path.write_bytes(gzip.compress(json.dumps(TALK).encode()))
-        assert read_file(str(path)).conversations[0].messages == TALK
+        assert read_file(str(path))[0].messages == TALK
 
 
 class TestFormats:
     def test_anthropic_requests_keep_system_and_tools(self, tmp_path: Path) -> None:
         body = {"model": "m", "system": "be kind", "tools": [{"name": "t"}], "messages": [
             user("hi"), {"role": "assistant", "content": [{"type": "text", "text": "hello"}]}]}  # fmt: skip
-        found = read_file(store(tmp_path / "a.json", json.dumps(body)))
-        stored = found.conversations[0]
-        assert stored.messages[0] == {"role": "system", "content": "be kind"}
-        assert stored.tools == [{"name": "t"}]
-        assert json.loads(found.dumps([stored.messages])) == body
+        (found,) = read_file(store(tmp_path / "a.json", json.dumps(body)))
+        assert found.messages[0] == {"role": "system", "content": "be kind"}
+        assert found.tools == [{"name": "t"}]
 
 
 class TestErrors:

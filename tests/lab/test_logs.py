@@ -195,7 +195,7 @@ def test_a_broken_file_is_listed_and_does_not_stop_the_others(tmp_path: Path) ->
         (tmp_path / name).write_bytes(data)
     problems: list[str] = []
     found = load_conversations(tmp_path, problems=problems)
-    assert [each.id.rpartition("/")[2] for each in found] == ["cut.jsonl#0", "good.json"]
+    assert [each.id.rpartition("/")[2] for each in found] == ["cut.jsonl", "good.json"]
     assert len(problems) == len(files) - 1
     for name, (_, reason) in files.items():
         if reason:
