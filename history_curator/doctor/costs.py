@@ -15,12 +15,12 @@ from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import LoggedCall
 from history_curator.lab.metrics import (
+    PriceSheet,
     cached_tokens,
     find_dependencies,
     find_list_prices,
 )
 from history_curator.lab.policies import View, named_policy
-from history_curator.lab.results import PolicyResult
 from history_curator.tokens import TokenCounter
 
 _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
@@ -127,7 +127,8 @@ def _attribute_tokens(
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
 
-_HOUR = 3600.0
+_HOUR, _HOUR_FACTOR = 3600.0, 2.0
+"""The longer lifetime of a prefix, and the factor on the price of what is written for it."""
 _GRACE_SECONDS = 15.0
 """In real logs a prefix was still found for so long after its lifetime."""
 _NOTICED = 0.02
@@ -136,13 +137,13 @@ _NOTICED = 0.02
 
 def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
     """Return the cost of calls, kind by kind, with their ``total`` and ``unit``."""
-    is_money = all(find_list_prices(call.model)[1] for call in calls)
+    is_money = all(find_list_prices(call.model).is_listed for call in calls)
     total = dict.fromkeys(("input", "cache_read", "cache_write", "output"), 0.0)
     for call in calls:
-        usage, sheet = call.usage, find_list_prices(call.model)[0]
+        usage, sheet = call.usage, find_list_prices(call.model)
         price = sheet.input_per_million / 1e6 if is_money else 1e-6
         long = usage.cache_write_1h
-        written = (usage.cache_write - long) * sheet.write + long * sheet.write_1h
+        written = (usage.cache_write - long) * sheet.write + long * _HOUR_FACTOR
         total["input"] += usage.uncached * price
         total["cache_read"] += usage.cache_read * sheet.read * price
         total["cache_write"] += written * price
@@ -189,13 +190,13 @@ def simulate_cache(session: LabConversation) -> tuple[int, list[Bust]]:
         if usage.cache_write_1h:
             lifetime = _HOUR
         elif usage.cache_write or not lifetime:
-            lifetime = find_list_prices(call.model)[0].ttl or float("inf")
+            lifetime = find_list_prices(call.model).ttl or float("inf")
     return read, busts
 
 
 def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: int) -> Bust | None:
     before, call = session.requests[number - 1], session.requests[number]
-    usage, (sheet, _) = call.usage, find_list_prices(call.model)
+    usage, sheet = call.usage, find_list_prices(call.model)
     price = sheet.input_per_million / 1e6
     if not (before.held or call.held):
         if not usage.input or usage.input >= sheet.minimum:
@@ -217,7 +218,7 @@ def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: i
         reason = "idle"
     elif call.model == before.model and not call.frame and usage.cache_read < 0.98 * front:
         reason = "tools changed"
-    write = sheet.write_1h if usage.cache_write_1h else sheet.write
+    write = _HOUR_FACTOR if usage.cache_write_1h else sheet.write
     return Bust(session.id, number, reason, lost, lost * (write - sheet.read) * price)
 
 
@@ -260,52 +261,44 @@ def what_if(
 ) -> list[WhatIf]:
     """Return one row for each policy: as it was, the default at several budgets, and peers.
 
-    The host's own views are replayed as well, and the reported cost of a session is multiplied by
+    The host's own views are replayed as well. What a session paid for its prompts is multiplied by
     the cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
     """
-    pairs = [
-        (replace(session, hidden=round(inside.hidden / inside.ratio)), inside.ratio)
+    talks = [
+        replace(session, hidden=round(inside.hidden / inside.ratio), prices=_prices_of(session))
         for session, inside in zip(sessions, contents, strict=True)
         if not inside.problem and session.calls
     ]
-    if not pairs:
+    if not talks:
         return []
-    chosen = [("curator", budget) for budget in budgets]
-    chosen += [(peer, min(budgets)) for peer in peers] if budgets else []
+    chosen: list[tuple[str, int | None]] = [("curator", budget) for budget in budgets]
+    chosen += [(peer, min(budgets)) for peer in peers]
     policies = {AS_IT_WAS: Policy(_send_as_it_was)}
     policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
     results = replay(
-        [session for session, _ in pairs], policies, provider=None, counter=counter,
-        progress=progress, executor=executor,
-    )  # fmt: skip
-    reported = [cost_of(session.requests)["total"] for session, _ in pairs]
-    left_out = sum(cost_of(session.requests)["total"] for session in sessions) - sum(reported)
-    before, found = _replayed_costs(pairs, results.tallies[AS_IT_WAS]), []
+        talks, policies, provider=None, counter=counter, progress=progress, executor=executor
+    )
+    paid = [cost_of(talk.requests) for talk in talks]
+    answers = sum(cost["output"] for cost in paid)
+    left_out = sum(cost_of(session.requests)["total"] for session in sessions)
+    left_out -= sum(cost["total"] for cost in paid)
+    found = []
     for (name, budget), result in zip(
         [(AS_IT_WAS, None), *chosen], results.policies.values(), strict=True
     ):
-        costs = _replayed_costs(pairs, results.tallies[result.name])
-        triples = zip(reported, costs, before, strict=True)
-        cost = left_out + sum(paid * (now / was if was else 1.0) for paid, now, was in triples)
+        replays = zip(paid, results.tallies[result.name], results.tallies[AS_IT_WAS], strict=True)
+        prompts = sum(
+            (cost["total"] - cost["output"]) * (now.cost / was.cost if was.cost else 1.0)
+            for cost, now, was in replays
+        )
+        cost = left_out + answers + prompts
         found.append(WhatIf(name, budget, cost, result.missed, result.lost, result.note))
     return found
 
 
-def _replayed_costs(
-    pairs: Sequence[tuple[LabConversation, float]], tallies: Sequence[PolicyResult]
-) -> list[float]:
-    """Return the cost of each session's replay, at the prices of the models that answered."""
-    costs = []
-    for (session, ratio), tally in zip(pairs, tallies, strict=True):
-        sheets = [find_list_prices(call.model)[0] for call in session.requests]
-        prices = [sheet.input_per_million / 1e6 for sheet in sheets]
-        long = sum(call.usage.cache_write_1h for call in session.requests)
-        written = sum(call.usage.cache_write for call in session.requests)
-        name = f"{sheets[0].name}-1h" if 2 * long > written else sheets[0].name
-        cost = tally.costs.get(name, tally.costs.get(sheets[0].name, 0.0))
-        answers = (
-            call.usage.output * sheet.output * price
-            for call, sheet, price in zip(session.requests, sheets, prices, strict=True)
-        )
-        costs.append(1e6 * cost * ratio * sum(prices) / len(prices) + sum(answers))
-    return costs
+def _prices_of(session: LabConversation) -> PriceSheet:
+    """Return the prices of a session, with the longer lifetime where it wrote most tokens for it."""
+    sheet = find_list_prices(session.requests[0].model)
+    usage = [call.usage for call in session.requests]
+    is_long = 2 * sum(u.cache_write_1h for u in usage) > sum(u.cache_write for u in usage)
+    return replace(sheet, write=_HOUR_FACTOR, ttl=_HOUR) if is_long else sheet

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.formats import parse_json, read_entries
 from history_curator.tokens import Usage, entry_time, parse_time
+
+if TYPE_CHECKING:
+    from history_curator.lab.metrics import PriceSheet
 
 
 def import_extra(module: str, extra: str = "lab", package: str | None = None) -> Any:
@@ -58,6 +61,7 @@ class LabConversation:
         hidden: tokens of every request that the record lacks, such as a system prompt.
         requests: the requests with their usage, where a log has them.
         summaries: where the host replaced the history by a summary, in messages, and its text.
+        prices: those of its model, where they are not the prices of the replay.
         is_side: whether a helper agent, which another one started, had the conversation.
     """
 
@@ -68,6 +72,7 @@ class LabConversation:
     hidden: int = 0
     requests: list[LoggedCall] = field(default_factory=list)
     summaries: list[tuple[int, str]] = field(default_factory=list)
+    prices: PriceSheet | None = None
     is_side: bool = False
 
     def __getstate__(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _SHRUNK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PriceSheet:
-    """Factors that a provider charges for input tokens, as multiples of the plain input price.
+    """The prices of input tokens: that of plain ones, and factors on it for the prompt cache.
 
     Examples:
         >>> sheet = PriceSheet("mine", read=0.1, write=1.25, minimum=1024, input_per_million=3.0)
@@ -39,22 +39,21 @@ class PriceSheet:
         3.75
 
     Attributes:
-        read, write, write_1h, output: factors for tokens read from the cache, written to it,
-            written for an hour, and of answers.
-        minimum, step: a shorter prefix is not cached, and a longer one in multiples of the step.
+        read, write, output: factors for tokens read from the cache, written to it, and of answers.
+        minimum: a shorter prefix is not cached.
         ttl: seconds of idleness a cached prefix survives; None where none is promised.
         input_per_million: at 1.0 a cost reads as "millions of tokens at full price".
+        is_listed: whether the prices are USD, as genai-prices lists them.
     """
 
     name: str
     read: float = 1.0
     write: float = 1.0
     minimum: int = 0
-    step: int = 1
     ttl: float | None = None
     input_per_million: float = 1.0
-    write_1h: float = 2.0
     output: float = 0.0
+    is_listed: bool = False
 
     def cost(self, tokens: int, prefix: int, idle: float | None = None) -> float:
         """Return the price of a request whose first ``prefix`` tokens repeat the last request.
@@ -63,7 +62,6 @@ class PriceSheet:
         """
         is_cached = self.read < self.write and prefix >= self.minimum
         read = cached_tokens(prefix, tokens, idle, self.ttl) if is_cached else 0
-        read -= read % self.step
         write = self.write if tokens >= self.minimum else 1.0
         return (read * self.read + (tokens - read) * write) * self.input_per_million / 1e6
 
@@ -83,14 +81,12 @@ _SHEETS = {
     for sheet in (
         PriceSheet("anthropic", 0.1, 1.25, 1024, ttl=300.0),
         PriceSheet("anthropic-1h", 0.1, 2.0, 1024, ttl=3600.0),
-        PriceSheet("openai", 0.1, 1.25, 1024, ttl=1800.0),  # GPT-5.6 and later
-        PriceSheet("openai-free-write", 0.1, 1.0, 1024, step=128, ttl=300.0),  # GPT-5 before 5.6
+        PriceSheet("openai", 0.1, 1.25, 1024, ttl=1800.0),
         PriceSheet("gemini", 0.1, 1.0, 2048),
         PriceSheet("none"),
     )
 }
-_FAMILIES = {"claude": "anthropic", "gpt-5.6": "openai", "gpt": "openai-free-write",
-             "gemini": "gemini"}  # fmt: skip
+_FAMILIES = {"claude": "anthropic", "gpt": "openai", "gemini": "gemini"}
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
@@ -100,8 +96,10 @@ def price_sheets() -> Mapping[str, PriceSheet]:
 
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     """Return a sheet from its name, from a model's name, or as it is."""
-    sheet = pricing if isinstance(pricing, PriceSheet) else _find_sheet(pricing)
-    if sheet is None:
+    if isinstance(pricing, PriceSheet):
+        return pricing
+    sheet = _SHEETS.get(pricing) or find_list_prices(pricing)
+    if sheet is _SHEETS["none"] and pricing != "none":
         raise ConfigurationError(
             f"there is no price sheet named {pricing!r}. Fix: one of {', '.join(_SHEETS)}, "
             "the name of a known model, or a PriceSheet of your own."
@@ -109,33 +107,24 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     return sheet
 
 
-def _find_sheet(name: str) -> PriceSheet | None:
-    families = (sheet for family, sheet in _FAMILIES.items() if family in name.lower())
-    return _SHEETS.get(name) or _SHEETS.get(next(families, ""))
-
-
 @lru_cache(maxsize=256)
-def find_list_prices(model: str) -> tuple[PriceSheet, bool]:
-    """Return the prices of a model, and whether they are list prices of genai-prices.
-
-    For a model without them, a million plain input tokens cost 1, and answers nothing.
-    """
-    sheet = _find_sheet(model) or _SHEETS["none"]
+def find_list_prices(model: str) -> PriceSheet:
+    """Return the list prices of a model by genai-prices, or else the sheet of its family."""
+    family = next((name for part, name in _FAMILIES.items() if part in model.lower()), "none")
     try:
         from genai_prices import Usage, calc_price
 
         name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
         listed: Any = calc_price(Usage(input_tokens=1), name).model_price
     except (ImportError, LookupError):
-        return sheet, False
-    kinds = ("input", "cache_read", "cache_write", "output")
-    given = {kind: getattr(listed, f"{kind}_mtok", None) for kind in kinds}
+        return _SHEETS[family]
+    kinds = {"input": "input", "read": "cache_read", "write": "cache_write", "output": "output"}
+    given = {kind: getattr(listed, f"{name}_mtok", None) for kind, name in kinds.items()}
     prices = {kind: float(getattr(p, "base", p)) for kind, p in given.items() if p is not None}
-    base = prices.get("input") or 1.0
-    read = prices.get("cache_read", sheet.read * base) / base
-    write = prices.get("cache_write", sheet.write * base) / base
-    output = prices.get("output", 0.0) / base
-    return replace(sheet, input_per_million=base, output=output, read=read, write=write), True
+    base = prices.pop("input", 0.0) or 1.0
+    factors = {"write": 1.0, **{kind: price / base for kind, price in prices.items()}}
+    own: Any = {"name": model, "input_per_million": base, "is_listed": True, **factors}
+    return replace(_SHEETS[family], **own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -106,7 +106,6 @@ class PolicyResult:
     Attributes:
         views, failed: calls for which the policy gave a view, and those for which it did not.
         cached: tokens sent that repeat the start of the request before.
-        costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
         invalid, over_budget: requests that the provider's rules refuse, or above the budget.
         needed, lost: identifiers and calls of before that later calls used, and those out of view.
         edits, edits_seen: edit calls whose old lines had been shown, and those with all in view.
@@ -115,7 +114,6 @@ class PolicyResult:
     name: str
     conversation: str = ""
     max_tokens: int | None = None
-    pricing: str = "none"
     conversations: int = 0
     calls: int = 0
     views: int = 0
@@ -123,7 +121,7 @@ class PolicyResult:
     tokens_sent: int = 0
     peak: int = 0
     cached: int = 0
-    costs: dict[str, float] = field(default_factory=dict)
+    cost: float = 0.0
     over_budget: int = 0
     invalid: int = 0
     needed: int = 0
@@ -139,18 +137,11 @@ class PolicyResult:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.peak = max(self.peak, other.peak)
         self.note = other.note or self.note
-        for sheet, cost in other.costs.items():
-            self.costs[sheet] = self.costs.get(sheet, 0.0) + cost
 
     @property
     def measured(self) -> bool:
         """Whether the policy could be run at all."""
         return self.views + self.failed > 0
-
-    @property
-    def cost(self) -> float:
-        """The cost by the chosen price sheet."""
-        return self.costs.get(self.pricing, 0.0)
 
     @property
     def cached_share(self) -> float:
@@ -174,16 +165,19 @@ class PolicyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        derived = ("cost", "cached_share", "missed", "edits_share")
+        derived = ("cached_share", "missed", "edits_share")
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-_SUMMED = ("conversations", "calls", "views", "failed", "tokens_sent", "cached", "over_budget",
-           "invalid", "needed", "lost", "edits", "edits_seen", "seconds")  # fmt: skip
+_SUMMED = ("conversations", "calls", "views", "failed", "tokens_sent", "cached", "cost",
+           "over_budget", "invalid", "needed", "lost", "edits", "edits_seen", "seconds")  # fmt: skip
 COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
     "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
     "cached": ("sent tokens that repeat the request before", lambda p: percent(p.cached_share)),
-    "cost": ("millions of input tokens at full price", lambda p: f"{p.cost:.3f}"),
+    "cost": (
+        "millions of input tokens at full price, or USD for a model",
+        lambda p: f"{p.cost:.3f}",
+    ),
     "missed": ("of what later calls used, not in view any more", lambda p: percent(p.missed, 1)),
     "edits": ("edit calls whose old lines are all in view", lambda p: percent(p.edits_share)),
     "invalid": ("requests the provider's rules refuse", lambda p: f"{p.invalid:,}"),
@@ -264,8 +258,7 @@ class ReplayResults:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the results as JSON text, and write it to ``path`` when one is given."""
-        rows = [result.to_dict() for result in self.policies.values()]
-        data = {"pricing": self.pricing, "provider": self.provider, "policies": rows}
+        data = {"pricing": self.pricing, "provider": self.provider, "policies": self._rows()}
         return write_if_named(json.dumps(data, indent=2), path)
 
     def to_html(self, path: str | Path) -> Path:
@@ -278,9 +271,11 @@ class ReplayResults:
         return write_private(path, render_page("Policies compared", values))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one row for each policy; ``costs.anthropic`` is a column."""
-        rows = [result.to_dict() for result in self.policies.values()]
-        return import_extra("pandas").json_normalize(rows).set_index("name")
+        """Return a pandas DataFrame, one row for each policy."""
+        return import_extra("pandas").DataFrame(self._rows()).set_index("name")
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [result.to_dict() for result in self.policies.values()]
 
     def frontier(self) -> list[str]:
         """Return the sound policies no other beats on both cost and missed, cheapest first.

@@ -5,14 +5,14 @@ No request is sent.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from pickle import PicklingError
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from history_curator.entries import ConversationEntry, write_private
 from history_curator.errors import ConfigurationError, HistoryCuratorError
@@ -26,7 +26,6 @@ from history_curator.lab.metrics import (
     find_edits,
     get_prices,
     missing_dependencies,
-    price_sheets,
     shown_entries,
 )
 from history_curator.lab.policies import Policy, as_policies
@@ -58,9 +57,8 @@ class Measurement:
 
     policies: Mapping[str, Policy]
     counter: TokenCounter
-    provider: str | None = "core"
-    prices: tuple[PriceSheet, ...] = ()
-    pricing: str = "none"
+    provider: str | None
+    prices: PriceSheet
 
     def run(self, record: LabConversation) -> list[PolicyResult]:
         """Return the sums over a conversation's calls for each policy."""
@@ -84,12 +82,12 @@ class Measurement:
         view, most = self.policies[name].start(record, counter), self.policies[name].max_tokens
         overhead = counter.priming + record.hidden
         overhead += counter.count_tools(record.tools) if record.tools else 0
-        edits = find_edits(record)
+        edits, prices = find_edits(record), record.prices or self.prices
         before: Sequence[ConversationEntry] | None = None
         previous_call = 0
         for index in calls:
             needed, replaced = dependencies.get(index, ()), edits.get(index, ())
-            result = PolicyResult(name, record.id, most, self.pricing, calls=1)
+            result = PolicyResult(name, record.id, most, calls=1)
             result.needed, result.edits = len(needed), len(replaced)
             idle = record.idle_seconds(previous_call, index) if previous_call else None
             previous_call, started = index, perf_counter()
@@ -107,7 +105,7 @@ class Measurement:
             result.tokens_sent = result.peak = tokens
             result.cached = sum(sizes[:repeated])
             result.cached += 0 if before is None else overhead - counter.priming
-            result.costs = {p.name: p.cost(tokens, result.cached, idle) for p in self.prices}
+            result.cost = prices.cost(tokens, result.cached, idle)
             result.over_budget = int(most is not None and tokens - record.hidden > most)
             violations = profile.find(list(sent)) if profile else []
             result.invalid = int(bool(violations))
@@ -123,7 +121,7 @@ class Measurement:
         self, name: str, record: LabConversation, calls: Iterable[ReplayedCall]
     ) -> PolicyResult:
         """Return the sums over the calls of a policy, or why it cannot run."""
-        total = PolicyResult(name, record.id, self.policies[name].max_tokens, self.pricing, 1)
+        total = PolicyResult(name, record.id, self.policies[name].max_tokens, 1)
         try:
             for call in calls:
                 total.add(call.result)
@@ -147,7 +145,7 @@ def replay(
     provider: str | None = "core",
     max_tokens: int | None = None,
     counter: Any = "o200k_base",
-    executor: Executor | Literal["serial"] | None = None,
+    executor: Any = None,
     progress: bool = True,
 ) -> ReplayResults:
     """Re-run every recorded call under every policy and measure what would have been sent.
@@ -160,12 +158,12 @@ def replay(
             mappings with ``messages`` (and ``id``, ``tools``, ``times``), or `LabConversation`.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or one of
             `policy_names`; a list of known names does as well.
-        pricing: price sheet for the ``cost`` column.
+        pricing: a price sheet, its name, or the name of a model.
         provider: profile whose rules decide which requests are invalid; None looks at no rules.
         max_tokens: budget for policies given by name.
         counter: encoding, model name or counter for every number.
-        executor: any ``concurrent.futures`` executor, also that of a cluster; by default one
-            process per core, and ``"serial"`` for policies that cannot be pickled.
+        executor: by default one process per core; ``"serial"`` for policies that cannot be pickled,
+            or any object with ``map``, such as the executor of a cluster.
         progress: show a bar, where rich is installed.
 
     Examples:
@@ -176,40 +174,32 @@ def replay(
     """
     started, sheet = perf_counter(), get_prices(pricing)
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
-    prices = tuple({**price_sheets(), sheet.name: sheet}.values())
-    measurement = Measurement(chosen, get_counter(counter), provider, prices, sheet.name)
+    measurement = Measurement(chosen, get_counter(counter), provider, sheet)
     done = _run_all(measurement, talks, executor)
     rows = list(show_progress(done, "conversations", len(talks), visible=progress))
     tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
-    totals = {name: PolicyResult(name, "", p.max_tokens, sheet.name) for name, p in chosen.items()}
+    totals = {name: PolicyResult(name, "", p.max_tokens) for name, p in chosen.items()}
     for name, found in tallies.items():
         for each in found:
             totals[name].add(each)
     return ReplayResults(totals, tallies, sheet.name, provider or "no", perf_counter() - started)
 
 
-def _run_all(
-    measurement: Measurement,
-    talks: Sequence[LabConversation],
-    executor: Executor | Literal["serial"] | None,
-) -> Iterator[list[PolicyResult]]:
+def _run_all(measurement: Measurement, talks: Sequence[LabConversation], executor: Any) -> Any:
     """Yield the results of each conversation in turn."""
-    stays_here = executor is None and (len(talks) < 2 or not _is_portable(measurement))
-    if executor == "serial" or stays_here:
-        yield from map(measurement.run, talks)
-    elif executor is not None:
+    if executor is not None and executor != "serial":
         yield from executor.map(measurement.run, talks)
+    elif executor == "serial" or len(talks) < 2:
+        yield from map(measurement.run, talks)
     else:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            yield from pool.map(measurement.run, talks)
-
-
-def _is_portable(measurement: Measurement) -> bool:
-    """Return whether another process can be sent the policies."""
-    try:
-        return bool(pickle.dumps(measurement))
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
+            try:
+                yield from pool.map(measurement.run, talks)
+            except (PicklingError, AttributeError, TypeError) as error:
+                if "pickle" not in str(error):
+                    raise
+                problem = f"a policy cannot be sent to another process ({error})."
+                raise ConfigurationError(f'{problem} Fix: pass executor="serial".') from error
 
 
 class SessionPage:
@@ -241,7 +231,7 @@ class SessionPage:
             )
         record = LabConversation("session", list(messages), tools)
         counting, sheet = get_counter(counter), get_prices("anthropic")
-        measurement = Measurement(chosen, counting, provider, (sheet,), sheet.name)
+        measurement = Measurement(chosen, counting, provider, sheet)
         calls = list(record.calls)
         if calls[-1:] != [len(record.entries) - 1]:
             calls.append(len(record.entries))  # the call that is still to be made

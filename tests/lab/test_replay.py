@@ -129,10 +129,6 @@ class Absent:
         raise ImportError("acme is not installed. Fix: pip install acme")
 
 
-def build() -> Curator:
-    return Curator(max_tokens=2_000)
-
-
 class TestPolicies:
     def test_a_curator_stays_in_budget_and_valid(self) -> None:
         found = run([session(30)], {"mine": Curator(max_tokens=900)})["mine"]
@@ -220,9 +216,11 @@ class TestExecutors:
         with ThreadPoolExecutor(2) as threads:
             assert numbers(run(talks, self.policies, executor=threads)) == numbers(serial)
 
-    def test_a_policy_that_cannot_travel_stays_in_this_process(self) -> None:
-        found = run([session(6), session(6)], {"mine": lambda: build() or None}, executor=None)
-        assert found["mine"].measured
+    def test_a_policy_that_cannot_be_pickled_is_an_error_that_names_the_way_out(self) -> None:
+        policies = {"mine": lambda: Curator(max_tokens=2_000)}
+        with pytest.raises(ConfigurationError, match='Fix: pass executor="serial"'):
+            run([session(6), session(6)], policies, executor=None)
+        assert run([session(6), session(6)], policies)["mine"].measured
 
 
 @pytest.mark.parametrize(
