@@ -314,6 +314,7 @@ class Curator:
             session=options.session,
             preserve_last_n=self.preserve_last_n,
             tail=call.tail,
+            opens_with_user=self.profile.opens_with_user,
             recall_tool=self.recall_tool,
             compact_to=self.compact_to,
             query=options.query,

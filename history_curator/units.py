@@ -186,6 +186,11 @@ class Pairing:
             position -= 1
         return position
 
+    @property
+    def has_exchanges(self) -> bool:
+        """Whether a tool was called."""
+        return bool(self._exchanges)
+
     def barrier_before(self, position: int) -> int:
         """Return the latest unit up to a position before which nothing is sent; 0 for none."""
         found = bisect_right(self.hard_starts, position)

@@ -18,7 +18,6 @@ from history_curator.formats.base import (
     type_of,
 )
 from history_curator.formats.blocks import (
-    BlockFormat,
     BlockKind,
     Writing,
     join_text,
@@ -31,9 +30,9 @@ from history_curator.formats.blocks import (
 )
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
+    ChatFormat,
     build_entry,
     is_sent,
-    read_plain,
     read_role,
     write_message,
 )
@@ -48,7 +47,7 @@ _OWN |= {"container_upload", "search_result"}
 """Blocks that only Anthropic has."""
 
 
-class DictFormat(BlockFormat):
+class DictFormat(ChatFormat):
     """Messages as dicts, as the OpenAI and Anthropic clients take them.
 
     Each message is written in the style it was read in, and a result in the style of its call. At
@@ -56,11 +55,6 @@ class DictFormat(BlockFormat):
     """
 
     name = "dicts"
-
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one dict; most are read without a second look."""
-        plain = read_plain(message, index)
-        return super().read(message, index) if plain is None else (plain,)
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a dict; one without blocks is of Chat Completions."""
@@ -108,15 +102,6 @@ class DictFormat(BlockFormat):
         if "tool_call_id" in fields:
             return super()._build_entry(message, reading, **fields)
         return build_entry(message, reading=reading, known=reading.known, **fields)
-
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return dicts, each in the style of its own; untouched ones are the same objects."""
-        for entry in entries:
-            if entry.original is not None or entry.span is not None or entry.source is None:
-                return super().write(entries)
-            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
-                return super().write(entries)
-        return [entry.source for entry in entries]
 
     def _count_results(self, writing: Writing, position: int) -> int:
         """Return how many results from a position on are written as one message of blocks."""

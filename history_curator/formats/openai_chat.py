@@ -8,7 +8,7 @@ from typing import Any
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
 from history_curator.formats.base import Reading, as_mapping, free_input
-from history_curator.formats.blocks import read_thinking, update_text, write_part
+from history_curator.formats.blocks import BlockFormat, read_thinking, update_text, write_part
 
 ROLES: dict[str, MessageRole] = {
     "system": MessageRole.SYSTEM,
@@ -49,7 +49,28 @@ _CALL_KEYS, _BODY_KEYS = {"id", "type", "function"}, {"name", "arguments"}
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
 
 
-def read_plain(message: Any, index: int) -> ConversationEntry | None:
+class ChatFormat(BlockFormat):
+    """The common case of dicts, which is read and written without a second look.
+
+    That is a text or a result, and a view of messages that are all as they were given.
+    """
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one dict."""
+        plain = _read_plain(message, index)
+        return super().read(message, index) if plain is None else (plain,)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return dicts, each in the style of its own; untouched ones are the same objects."""
+        for entry in entries:
+            if entry.original is not None or entry.span is not None or entry.source is None:
+                return super().write(entries)
+            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
+                return super().write(entries)
+        return [entry.source for entry in entries]
+
+
+def _read_plain(message: Any, index: int) -> ConversationEntry | None:
     """Read the common case, a text or a result; None when there is anything else to look at."""
     if message.__class__ is not dict or not _TEXT_KEYS.issuperset(message):
         return None

@@ -34,7 +34,8 @@ class CurationContext:
 
     `max_tokens` are left for messages: tools, reserve and priming are taken off. `session` is what
     the caller passed, `query` a question that is not among the entries yet, and `key` the caller's
-    name for the conversation. `count_entry` remembers the counts of a curator's entries.
+    name for the conversation. `count_entry` remembers the counts of a curator's entries. A provider
+    may want a view that `opens_with_user`.
 
     Examples:
         >>> CurationContext(max_tokens=1_000).counter.name
@@ -47,6 +48,7 @@ class CurationContext:
     preserve_system: bool = True
     preserve_last_n: int | None = None
     tail: Literal["request", "history"] = "request"
+    opens_with_user: bool = False
     recall_tool: bool | str = False
     compact_to: float | None = None
     query: str | None = None

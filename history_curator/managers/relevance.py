@@ -26,11 +26,9 @@ from history_curator.managers.search import (
 from history_curator.managers.select import fit_window, is_answered
 from history_curator.quoting import list_lines, write_lines
 from history_curator.tokens import TokenCounter
-from history_curator.units import Pairing, Unit
+from history_curator.units import Unit
 from history_curator.window import Block, View, ViewBuilder
 
-SHARE, LEAST, MOST = 0.05, 300, 1_000
-"""Share of the budget that the block takes in a chat, and the tokens it has at least and at most."""
 LARGE_SHARE = 0.7
 """Share of the budget that a `RelevanceManager` gives to earlier messages."""
 SMALLEST = 64
@@ -62,14 +60,6 @@ class Retriever:
     only_chats: bool = True
     fills: bool = False
     warn: Callable[[str], None] | None = None
-
-    def tokens(self, pairing: Pairing, budget: int) -> int:
-        """Return the tokens to set aside in this conversation; 0 where nothing is brought back."""
-        if self.only_chats and any(unit.kind == "exchange" for unit in pairing.units):
-            return 0
-        if self.share is not None:
-            return int(budget * self.share)
-        return min(max(LEAST, int(budget * SHARE)), MOST, budget // 4)
 
     def find(self, builder: ViewBuilder, view: View, limit: int, tokens: int) -> Block | None:
         """Return the block for the question of a view that left something out.

@@ -51,7 +51,16 @@ class SlidingWindowManager(BuiltInManager):
         size = max(self.window_size, context.preserve_last_n or 0)
         if sum(entry.role is not MessageRole.SYSTEM for entry in entries) <= size:
             return list(entries)
-        newest = _find_newest(pair(entries), size)
+        units = pair(entries)
+        start = _start_of_newest(units, size)
+        if context.opens_with_user and size > 1 and units[start].kind != "user":
+            start = _start_of_newest(units, size - 1)  # a note of ours counts as part of the window
+        newest = {
+            id(entry.root)
+            for unit in units[start:]
+            for entry in (unit.head, *unit.results)
+            if entry is not None
+        }
         window = []
         for entry in entries:
             if entry.role is MessageRole.SYSTEM or entry.pinned or id(entry.root) in newest:
@@ -61,15 +70,15 @@ class SlidingWindowManager(BuiltInManager):
         return window
 
 
-def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
-    """Return the identities of the entries of the last units that fit."""
-    found: set[int] = set()
-    for unit in reversed(units):
-        members = {id(entry.root) for entry in (unit.head, *unit.results) if entry}
-        if len(found) >= size or (found and len(found) + len(members) > size):
+def _start_of_newest(units: Sequence[Unit], size: int) -> int:
+    """Return the first of the last units that have so many entries; at least the newest one."""
+    start = len(units)
+    while start > 0 and size > 0:
+        size -= 1 + sum(result is not None for result in units[start - 1].results)
+        if size < 0 and start < len(units):
             break
-        found |= members
-    return found
+        start -= 1
+    return start
 
 
 def fit_window(

@@ -63,6 +63,7 @@ class ProviderProfile:
         bound = [rule for rule in rules if isinstance(rule, reasoning.ReasoningStaysBound)]
         self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
         self.strips = self.reasoning == "strip"
+        self.opens_with_user = any(isinstance(rule, roles.UserSpeaksFirst) for rule in rules)
         # Rules of one's own may object to what is plain.
         self._is_known = all(type(rule) in _DEFAULTS for rule in rules)
         self._entry_checks = [

@@ -23,7 +23,8 @@ class Block(NamedTuple):
 def is_first_exchange(pairing: Pairing) -> bool:
     """Whether the request before this one was made when no tool had been called yet."""
     exchanges = (at for at, unit in enumerate(pairing.units) if unit.kind == "exchange")
-    return next(exchanges, -1) >= pairing.newest_answer
+    first = next(exchanges, None)
+    return first is not None and first >= pairing.newest_answer
 
 
 def add_block(builder: ViewBuilder, view: View, block: Block, limit: int) -> View:

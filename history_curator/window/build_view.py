@@ -13,6 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry
+from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
@@ -94,13 +95,13 @@ class ViewBuilder:
         The tokens of the block are set aside whether there is one or not, so everything before it is
         repeated on the next call. The arguments are those of `build`.
         """
-        retriever, budget = self.options.retriever, self.options.budget
-        aside = 0 if retriever is None else retriever.tokens(self.pairing, budget)
+        retriever, aside = self.options.retriever, self.options.count_aside(self.pairing)
         view = self.build(usual - aside, limit, likely_limit)
-        if retriever is None or not view.cutoff:
+        if retriever is None or (aside and not view.cutoff):
             return view
         if not aside:  # once a tool is called, nothing is set aside any more
-            return view._replace(compacted=view.compacted or is_first_exchange(self.pairing))
+            changed = is_first_exchange(self.pairing) and not self._extends_chat(view, usual, limit)
+            return view._replace(compacted=view.compacted or changed)
         if view.is_shrunk:
             return self.build(usual, limit, likely_limit)
         block = retriever.find(self, view, limit, aside)
@@ -267,6 +268,16 @@ class ViewBuilder:
         else:
             earlier = self._search(usual, limit, previous=True)
         return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
+
+    def _extends_chat(self, view: View, usual: int, limit: int) -> bool:
+        """Whether a view goes on from that of the chat before its first tool call."""
+        start = self.pairing.units[max(0, self.pairing.newest_answer)].start
+        chat = ViewBuilder(self.record.first(start), self.memo, self.options, "request")
+        try:
+            earlier = chat.fit(usual, limit)
+        except BudgetUnsatisfiableError:
+            return True
+        return list(earlier.fitted) == list(view.fitted[: len(earlier.fitted)])
 
     def _count_stable(self, view: View) -> int:
         """Return how many leading entries the next view repeats unless it compacts."""

@@ -12,10 +12,12 @@ from history_curator.formats import parse_object
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
 from history_curator.tokens import cap_text, shorten
-from history_curator.units import Unit
+from history_curator.units import Pairing, Unit
 
 CAP_SHARE = 0.30
 """Share of the budget that one tool result may take. It is capped once, when it arrives."""
+BLOCK_SHARE, LEAST_BLOCK, MOST_BLOCK = 0.05, 300, 1_000
+"""Share of the budget that earlier messages take in a chat, and the tokens at least and at most."""
 LEAST_CAP = 64
 """No result is capped below this many tokens, so that the marker fits; then it is cleared."""
 LONG_ARGUMENT = 400
@@ -58,6 +60,15 @@ class WindowOptions:
     recall_tool: bool | str = False
     preserve_last_n: int = 0
     retriever: Any = None
+
+    def count_aside(self, pairing: Pairing) -> int:
+        """Return the tokens to set aside for a block of earlier messages; 0 where there is none."""
+        retriever, budget = self.retriever, self.budget
+        if retriever is None or budget is None or (retriever.only_chats and pairing.has_exchanges):
+            return 0
+        if retriever.share is not None:
+            return int(budget * retriever.share)
+        return min(max(LEAST_BLOCK, int(budget * BLOCK_SHARE)), MOST_BLOCK, budget // 4)
 
 
 class Renderer:

@@ -23,6 +23,7 @@ from history_curator.managers import (
     ToolResultTruncator,
     TurnRetentionManager,
 )
+from history_curator.testing import parse
 from history_curator.tokens import HeuristicCounter
 from tests.support.messages import (
     Message,
@@ -265,3 +266,14 @@ class TestRoleTruncator:
         kept = curated(RoleTruncator(assistant=20), [call("c1", text="t" * 99), result("c1")])
         assert kept[0].tool_calls
         assert len(kept[0].content or "") == 20
+
+
+@pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "gemini", "openai"])
+def test_a_note_of_ours_counts_as_part_of_a_sliding_window(provider: str) -> None:
+    messages = parse("S U A U A(c1) T(c1) A(c2) T(c2) A(c3) T(c3) A(c4) T(c4)")
+    for size in (2, 3, 4, 5, 6):
+        view = Curator(SlidingWindowManager(size), provider=provider).curate(messages).entries
+        assert (
+            sum(entry.role is not MessageRole.SYSTEM for entry in view) <= size + 1
+        )  # the question
+        assert view[1].role is MessageRole.USER
