@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
 
@@ -36,7 +36,6 @@ class Contents:
         idle_tools: of those, tokens of results that no later call used any more.
         ratio: the provider's tokens over ours.
         hidden: tokens in every prompt that the log does not show.
-        problem: why the messages could not be read, when they could not.
     """
 
     kinds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -49,38 +48,36 @@ class Contents:
 
 def find_prompt_start(session: LabConversation, position: int) -> tuple[int, str]:
     """Return the first entry that the host sent before a message, and the summary in front of it."""
-    before = [each for each in session.summaries if each[0] <= position]
-    start, summary = before[-1] if before else (0, "")
+    before = [(0, ""), *(each for each in session.summaries if each[0] <= position)]
+    start, summary = before[-1]
     return bisect_left(session.homes, start), summary
 
 
 def measure_contents(session: LabConversation, counter: TokenCounter) -> Contents:
     """Return the contents of a session's prompts: every entry counts for each call that sent it."""
-    found, total = Contents(), sum(call.usage.input for call in session.requests)
+    found, inputs = Contents(), [call.usage.input for call in session.requests]
     try:
         sizes = [counter.count_entry(entry) for entry in session.entries]
     except ConversionError as error:
         sizes, found.problem = [], str(error)
     if not sizes:
-        found.kinds["not in the log"] = total
+        found.kinds["not in the log"] = sum(inputs)
         return found
-    upto = [0, *accumulate(sizes)]
-    prompts: list[tuple[int, int]] = []  # the entries each call sent, from and to
+    prompts: list[range] = []  # the entries that each call sent
     counted: list[int] = []
     for call in session.requests:
         start, summary = find_prompt_start(session, call.position)
-        end, summary_tokens = bisect_left(session.homes, call.position), counter.count(summary)
-        found.kinds["summaries"] += summary_tokens
-        prompts.append((start, end))
-        counted.append(upto[end] - upto[start] + summary_tokens)
-    _find_ratio([call.usage.input for call in session.requests], counted, found)
+        prompts.append(range(start, bisect_left(session.homes, call.position)))
+        found.kinds["summaries"] += counter.count(summary)
+        counted.append(sum(sizes[index] for index in prompts[-1]) + counter.count(summary))
+    _find_ratio(inputs, counted, found)
     _attribute_tokens(session, sizes, prompts, found)
     shown = sum(found.kinds.values()) * found.ratio
     # We may count more than they do.
-    scale = found.ratio * min(1.0, total / shown if shown else 1.0)
+    scale = found.ratio * min(1.0, sum(inputs) / shown if shown else 1.0)
     for tokens in (found.kinds, found.tools, found.idle_tools):
         tokens.update({key: n * scale for key, n in tokens.items()})
-    found.kinds["not in the log"] = max(0.0, total - shown)
+    found.kinds["not in the log"] = max(0.0, sum(inputs) - shown)
     return found
 
 
@@ -97,19 +94,17 @@ def _find_ratio(inputs: Sequence[int], counted: Sequence[int], found: Contents) 
 
 
 def _attribute_tokens(
-    session: LabConversation,
-    sizes: Sequence[int],
-    prompts: Sequence[tuple[int, int]],
-    found: Contents,
+    session: LabConversation, sizes: Sequence[int], prompts: Sequence[range], found: Contents
 ) -> None:
+    """Add up what each kind of content and each tool took of the prompts."""
     last_use: dict[int, int] = defaultdict(lambda: -1)
     for answer, needed in find_dependencies(session).items():
         for each in needed:
             last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
     names = {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
     sent: set[int] = set()
-    for start, end in prompts:
-        for index in range(start, end):
+    for prompt in prompts:
+        for index in prompt:
             entry, size = session.entries[index], sizes[index]
             calls = entry.tool_calls or ()
             kind = "tool calls" if calls else f"{entry.role.value} text"
@@ -119,10 +114,10 @@ def _attribute_tokens(
                 kind, tool = "tool results", names.get(entry.tool_call_id or "", "tool")
                 found.tools[entry.tool_name or tool] += size
                 # The call right after a result reads it, whatever it uses.
-                is_idle = index in sent and end > last_use[index]
+                is_idle = index in sent and prompt.stop > last_use[index]
                 found.idle_tools[entry.tool_name or tool] += size * is_idle
             found.kinds[kind] += size
-            sent.add(index)
+        sent.update(prompt)
 
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
@@ -178,8 +173,8 @@ def simulate_cache(session: LabConversation) -> tuple[int, list[Bust]]:
         usage = call.usage
         if number:
             before = session.requests[number - 1]
-            is_known = before.end is not None and call.start is not None
-            idle = max(0.0, call.start - before.end) if is_known else 0.0  # type: ignore[operator]
+            end = call.start if before.end is None else before.end
+            idle = max(0.0, (call.start or 0.0) - (end or 0.0))
             is_cold = idle >= lifetime + _GRACE_SECONDS
             if before.model == call.model and not is_cold:
                 warm = cached_tokens(before.held, usage.input, None, None)
@@ -206,9 +201,8 @@ def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: i
     lost = min(before.held, usage.input) - usage.cache_read
     if lost <= max(_NOTICED * before.held, sheet.minimum):
         return None
-    summarised = any(
-        before.position < position <= call.position for position, _ in session.summaries
-    )
+    positions = (position for position, _ in session.summaries)
+    summarised = any(before.position < each <= call.position for each in positions)
     reason: Reason = "prefix changed"
     if call.frame != before.frame:
         reason = "tools changed"
@@ -255,9 +249,7 @@ def what_if(
     *,
     budgets: Sequence[int],
     peers: Sequence[str],
-    counter: Any,
-    progress: bool,
-    executor: Any = None,
+    **options: Any,
 ) -> list[WhatIf]:
     """Return one row for each policy: as it was, the default at several budgets, and peers.
 
@@ -275,24 +267,19 @@ def what_if(
     chosen += [(peer, min(budgets)) for peer in peers]
     policies = {AS_IT_WAS: Policy(_send_as_it_was)}
     policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
-    results = replay(
-        talks, policies, provider=None, counter=counter, progress=progress, executor=executor
-    )
-    paid = [cost_of(talk.requests) for talk in talks]
-    answers = sum(cost["output"] for cost in paid)
-    left_out = sum(cost_of(session.requests)["total"] for session in sessions)
-    left_out -= sum(cost["total"] for cost in paid)
+    results = replay(talks, policies, provider=None, **options)
+    total = sum(cost_of(session.requests)["total"] for session in sessions)
+    costs = [cost_of(talk.requests) for talk in talks]
+    prompts = [cost["total"] - cost["output"] for cost in costs]
     found = []
     for (name, budget), result in zip(
         [(AS_IT_WAS, None), *chosen], results.policies.values(), strict=True
     ):
-        replays = zip(paid, results.tallies[result.name], results.tallies[AS_IT_WAS], strict=True)
-        prompts = sum(
-            (cost["total"] - cost["output"]) * (now.cost / was.cost if was.cost else 1.0)
-            for cost, now, was in replays
+        replays = zip(
+            prompts, results.tallies[result.name], results.tallies[AS_IT_WAS], strict=True
         )
-        cost = left_out + answers + prompts
-        found.append(WhatIf(name, budget, cost, result.missed, result.lost, result.note))
+        saved = sum(paid * (1 - now.cost / was.cost) for paid, now, was in replays if was.cost)
+        found.append(WhatIf(name, budget, total - saved, result.missed, result.lost, result.note))
     return found
 
 

@@ -63,9 +63,7 @@ class Diagnosis:
         cost: the same in money, with their ``total`` and the ``unit``: ``USD`` when every model
             has a list price, otherwise millions of tokens at the plain input price.
         simulated_read: tokens that should have been read from the cache.
-        busts: the calls that lost the cache, dearest first.
-        what_if: the cost and the losses of other policies.
-        problems: everything that could not be read, and why.
+        busts: the calls that lost the cache, the most expensive first.
     """
 
     sessions: int
@@ -114,9 +112,8 @@ class Diagnosis:
         """Return the most important findings, in sentences."""
         total, found = self.cost["total"], []
         if self.busts and total:
-            lost = self.busts_by_reason()
-            share = percent(sum(cost for _, _, cost in lost.values()) / total)
-            reason, (calls, _, _) = next(iter(lost.items()))
+            share = percent(sum(bust.cost for bust in self.busts) / total)
+            reason, (calls, _, _) = next(iter(self.busts_by_reason().items()))
             found.append(
                 f"{count_of(len(self.busts), 'call')} lost the cache, which took {share} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
@@ -132,14 +129,13 @@ class Diagnosis:
             return (
                 "No policy tried costs less without losing more: what was sent is fine as it was."
             )
-        cheaper = f"would have saved {percent(saved)} of the cost"
-        if saved < 0.005:
-            cheaper = "would have cost about the same"
-        kept = "and every later call would have found what it used"
-        if best.lost:
-            kept = f"and later calls would have missed {count_of(best.lost, 'thing')} they used"
+        cost = f"saved {percent(saved)} of the cost" if saved >= 0.005 else "cost about the same"
+        lost = f"missed {count_of(best.lost, 'thing')} they used" if best.lost else "missed nothing"
         before = f" ({was.lost:,} as it was)" if was.lost else ""
-        return f"{best.policy} at {best.budget:,} tokens {cheaper}, {kept}{before}."
+        return (
+            f"{best.policy} at {best.budget:,} tokens would have {cost}, and later calls would "
+            f"have {lost}{before}."
+        )
 
     def busts_by_reason(self) -> dict[str, tuple[int, int, float]]:
         """Return calls, tokens and cost by the reason the cache was lost, dearest first."""
@@ -194,14 +190,9 @@ def diagnose(
 ) -> Diagnosis:
     """Read logs and report costs, their causes and lost caches; no data leaves the machine.
 
-    Args:
-        paths: logs of Claude Code or Codex, JSON lines of requests with usage, LangSmith runs or
-            Langfuse observations; files, or folders of them.
-        budgets: for the default policy in ``what_if``; none leaves it out.
-        peers: other policies in ``what_if``, by the names `history_curator.lab.policy_names` lists.
-        counter: counts the messages of the logs; the provider's own numbers come from the logs.
-        progress: show a bar, where rich is installed.
-        executor: where ``what_if`` runs, as in `history_curator.lab.replay`.
+    ``what_if`` replays them under the default policy at each of the ``budgets`` (none leaves it
+    out) and under ``peers``, policies by name; ``counter`` and ``executor`` are those of
+    `history_curator.lab.replay`.
 
     Raises:
         ConversionError: when no log holds usage.
@@ -217,10 +208,10 @@ def diagnose(
     ) if budgets else []  # fmt: skip
     simulated = list(map(simulate_cache, sessions))
     calls = [call for session in sessions for call in session.requests]
-    kinds = _add_up([each.kinds for each in contents])
+    kinds = _add_up(each.kinds for each in contents)
     sent = sum(kinds.values()) or 1
-    unused = _add_up([each.idle_tools for each in contents])
-    tools = _add_up([each.tools for each in contents])
+    unused = _add_up(each.idle_tools for each in contents)
+    tools = _add_up(each.tools for each in contents)
     return Diagnosis(
         sessions=len(sessions),
         side_sessions=sum(session.is_side for session in sessions),

@@ -32,11 +32,7 @@ def import_extra(module: str, extra: str = "lab", package: str | None = None) ->
 
 @dataclass(slots=True)
 class LoggedCall:
-    """One request and its answer.
-
-    ``position`` messages of the conversation stood before the answer; ``frame`` is the tools and
-    the system prompt as text, where the log has them.
-    """
+    """One request; ``position`` messages stood before its answer, ``frame`` is tools and system prompt."""
 
     id: str
     model: str
@@ -59,7 +55,6 @@ class LabConversation:
     Attributes:
         times: when each message was written; by default the times that the messages carry.
         hidden: tokens of every request that the record lacks, such as a system prompt.
-        requests: the requests with their usage, where a log has them.
         summaries: where the host replaced the history by a summary, in messages, and its text.
         prices: those of its model, where they are not the prices of the replay.
         is_side: whether a helper agent, which another one started, had the conversation.
@@ -165,12 +160,6 @@ def name_in_errors(name: str) -> Iterator[None]:
 
 
 def sample_conversation() -> list[dict[str, Any]]:
-    """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results.
-
-    Examples:
-        >>> len(sample_conversation())
-        52
-    """
+    """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results."""
     text = (files("history_curator.lab") / "sample.json").read_text(encoding="utf-8")
-    messages: list[dict[str, Any]] = json.loads(text)
-    return messages
+    return list(json.loads(text))

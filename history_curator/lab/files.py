@@ -29,8 +29,7 @@ def as_conversations(source: Any) -> list[LabConversation]:
     if isinstance(source, (str, Path)):
         return load_conversations(source)
     items = [source] if isinstance(source, (LabConversation, Mapping)) else list(source)
-    first = items[0] if items else None
-    if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
+    if items and (_is_message(items[0]) or hasattr(items[0], "content")):
         items = [items]
     return [
         item if isinstance(item, LabConversation) else _read_object(item, f"conversation {number}")
@@ -43,12 +42,7 @@ def load_conversations(
 ) -> list[LabConversation]:
     """Return the conversations of files, folders and patterns (``*``, ``**``, ``?``, ``[…]``).
 
-    Args:
-        sources: files of conversations or logs; of a folder all its JSON and JSON lines.
-        problems: where to list files and conversations that cannot be read, instead of raising.
-
-    Raises:
-        ConversionError: naming the source with nothing in it, or the file that cannot be read.
+    Files and conversations that cannot be read are listed in ``problems``, or else raise.
     """
     found: list[LabConversation] = []
     for path in find_files(sources):

@@ -28,13 +28,7 @@ _MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 def read_log(
     rows: Sequence[Any], path: str, default: Reader | None = None
 ) -> list[LabConversation] | None:
-    """Return the conversations of a log; None where these JSON values are no log.
-
-    ``default`` reads values that no log is known by.
-
-    Raises:
-        ConversionError: when a field has a form that no such log has.
-    """
+    """Return the conversations of a log, or what ``default`` reads; None where these are no log."""
     head = [row for row in rows[:20] if isinstance(row, Mapping)]
     reader = next((each for is_own, each in _READERS if any(map(is_own, head))), default)
     try:
@@ -42,6 +36,14 @@ def read_log(
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         problem = f"{path}: a field has a form that is not known ({error})."
         raise ConversionError(problem, fix="leave the file out.") from error
+
+
+def decode(value: Any) -> Any:
+    """Return the value of a JSON text; another text, and any other value, as it is."""
+    try:
+        return parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def pick(value: Any, *path: str | int) -> Any:
@@ -53,14 +55,6 @@ def pick(value: Any, *path: str | int) -> Any:
         else:
             value = value[step] if isinstance(value, list) and step < len(value) else None
     return value
-
-
-def decode(value: Any) -> Any:
-    """Return the value of a JSON text; another text, and any other value, as it is."""
-    try:
-        return parse_json(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 def list_at(value: Any, *path: str | int) -> list[Any]:
@@ -89,25 +83,25 @@ def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
     sessions: dict[str, LabConversation] = {}
     last_sent: dict[str, list[Any]] = {}
     answers: dict[str, LoggedCall] = {}
-    requests = filter(lambda row: isinstance(row, Mapping), rows)
+    requests = (row for row in rows if isinstance(row, Mapping))
     for row in sorted(requests, key=lambda each: parse_time(each.get("time")) or 0.0):
-        usage, tools = read_usage(row.get("usage")), row.get("tools")
+        usage, tools, key = read_usage(row.get("usage")), row.get("tools"), row.get("session")
         sent = [dict(each) for each in row.get("messages") or () if isinstance(each, Mapping)]
         if usage is None and not sent:
             continue
-        key = str(row.get("session") or name)
+        key = str(key or name)
         session = sessions.setdefault(key, LabConversation(key, [], times=[]))
         answer = str(row.get("id") or f"{key} #{len(session.requests)}")
         if answer in answers:
             answers[answer].usage = usage or answers[answer].usage
             continue
-        time, end = parse_time(row.get("time")), parse_time(row.get("end"))
-        _add_sent(session, sent, last_sent.get(key, []), time)
-        last_sent[key] = sent or last_sent.get(key, [])
+        time, before = parse_time(row.get("time")), last_sent.get(key, [])
+        _add_sent(session, sent, before, time)
+        last_sent[key] = sent or before
         session.is_side = session.is_side or bool(row.get("side"))
         session.tools = tools if isinstance(tools, list) and tools else session.tools
-        call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time, end or time)
-        call.position = len(session.messages)
+        call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time)
+        call.end, call.position = parse_time(row.get("end")) or time, len(session.messages)
         if "tools" in row or "system" in row:
             call.frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
         answers[answer] = call
@@ -141,9 +135,8 @@ def read_runs(rows: Iterable[Any]) -> Iterator[Row]:
         if pick(row, "run_type") != "llm":
             continue
         metadata, outputs = object_at(row, "extra", "metadata"), object_at(row, "outputs")
-        places = ("generations", 0, 0), ("generations", 0), ("choices", 0)
-        answer = next((o for place in places if (o := object_at(outputs, *place))), outputs)
-        answer = object_at(answer, "message") or answer
+        wrapped = object_at(outputs, "generations", 0, 0) or object_at(outputs, "choices", 0)
+        answer = object_at(wrapped, "message") or wrapped or outputs
         sent = list_at(row, "inputs", "messages", 0) or list_at(row, "inputs", "messages")
         fields = object_at(answer, "kwargs") or answer
         reported = (each.get("usage_metadata") for each in (outputs, fields, metadata))
@@ -172,14 +165,15 @@ def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
     for each in (each for row in rows for each in unfold_observations(row)):
         if each.get("type") != "GENERATION":
             continue
-        given, said = decode(each.get("input")), decode(each.get("output"))
-        asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        counts = object_at(each, "usageDetails") or object_at(each, "usage")
-        cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
+        asked, said = decode(each.get("input")), decode(each.get("output"))
+        asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+        said = said if isinstance(said, Mapping) else {"role": "assistant", "content": said or ""}
+        found = object_at(each, "usageDetails") or object_at(each, "usage")
+        counts = {key: int(n) for key, n in found.items() if isinstance(n, (int, float))}
+        cached = {key: n for key, n in counts.items() if "cach" in key}
         write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
         read = sum(cached.values()) - write
-        whole = int(counts.get("input") or 0) + read + write  # they stand side by side
-        is_message = isinstance(said, Mapping)
+        whole = counts.get("input", 0) + read + write  # they stand side by side
         yield {
             "session": each.get("sessionId") or each.get("traceId"),
             "id": each.get("id"),
@@ -188,8 +182,8 @@ def read_observations(rows: Iterable[Any]) -> Iterator[Row]:
             "model": each.get("model"),
             "tools": pick(asked, "tools"),
             "messages": _as_chat(list_at(asked, "messages") or list_at(asked)),
-            "response": said if is_message else {"role": "assistant", "content": said or ""},
-            "usage": Usage(whole, read, write, int(counts.get("output") or 0)),
+            "response": said,
+            "usage": Usage(whole, read, write, counts.get("output", 0)),
         }
 
 
@@ -199,24 +193,21 @@ def read_spans(rows: Iterable[Any]) -> Iterator[Row]:
         scopes = (s for one in list_at(row, "resourceSpans") for s in list_at(one, "scopeSpans"))
         for span in [span for scope in scopes for span in list_at(scope, "spans")] or [row]:
             values = object_at(span, "attributes") or _unwrap(list_at(span, "attributes"))
-            names = ("input_tokens", "cache_read.input_tokens", "cache_creation.input_tokens",
-                     "output_tokens")  # fmt: skip
-            counts = [int(values.get(f"gen_ai.usage.{name}") or 0) for name in names]
-            operation = values.get("gen_ai.operation.name", "chat")
-            if not counts[0] or operation not in _MODEL_OPERATIONS:
+            own = {str(key).removeprefix("gen_ai."): value for key, value in values.items()}
+            names = ("input", "cache_read.input", "cache_creation.input", "output")
+            counts = [int(own.get(f"usage.{name}_tokens") or 0) for name in names]
+            if not counts[0] or own.get("operation.name", "chat") not in _MODEL_OPERATIONS:
                 continue
-            start, end = (int(span.get(f"{side}TimeUnixNano") or 0) for side in ("start", "end"))
-            said = _as_chat(list_at(values, "gen_ai.output.messages"))
             yield {
-                "session": values.get("gen_ai.conversation.id") or span.get("traceId"),
-                "id": values.get("gen_ai.response.id") or span.get("spanId"),
-                "time": start or span.get("start_time"),
-                "end": end or span.get("end_time"),
-                "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
-                "system": values.get("gen_ai.system_instructions"),
-                "tools": list_at(values, "gen_ai.tool.definitions"),
-                "messages": _as_chat(list_at(values, "gen_ai.input.messages")),
-                "response": next(iter(said), None),
+                "session": own.get("conversation.id") or span.get("traceId"),
+                "id": own.get("response.id") or span.get("spanId"),
+                "time": int(span.get("startTimeUnixNano") or 0) or span.get("start_time"),
+                "end": int(span.get("endTimeUnixNano") or 0) or span.get("end_time"),
+                "model": own.get("response.model") or own.get("request.model"),
+                "system": own.get("system_instructions"),
+                "tools": list_at(own, "tool.definitions"),
+                "messages": _as_chat(list_at(own, "input.messages")),
+                "response": next(iter(_as_chat(list_at(own, "output.messages"))), None),
                 "usage": Usage(*counts),  # by convention the cached part is in the input
             }
 
@@ -245,7 +236,7 @@ def _as_chat(messages: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _read_langchain(given: Row) -> dict[str, Any]:
-    fields = object_at(given, "kwargs") or object_at(given, "data") or given
+    fields = object_at(given, "kwargs") or given
     kind = str(fields.get("type") or given.get("type") or "human").lower()
     said = {"role": _LANGCHAIN_ROLES.get(kind, kind), "content": fields.get("content") or ""}
     if fields.get("tool_call_id"):
@@ -277,8 +268,7 @@ def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
 def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:
     """Return the sessions of a Claude Code log; lines of a side chain are a session of their own.
 
-    An answer spans several lines with one message id: it becomes one call, with the usage of its
-    last line.
+    Lines with one message id are one answer, with the usage of the last of them.
     """
     sessions: dict[str, LabConversation] = {}
     chains: dict[str, str] = {}
@@ -301,7 +291,7 @@ def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:
             else:
                 session.add_message({"role": "user", "content": content}, time)
         elif kind == "assistant":
-            answer = str(message.get("id") or row.get("requestId") or row.get("uuid"))
+            answer = str(message.get("id") or row.get("uuid"))
             usage = read_usage(message.get("usage")) or Usage(0)
             if answer not in answers:
                 model, start = str(message.get("model") or ""), sent_at.get(name) or time
@@ -343,13 +333,13 @@ def _read_codex(rows: Iterable[Any], name: str) -> list[LabConversation]:
             elif not is_answer:
                 sent, position = time, None
             session.add_message(dict(payload), time)
-        usage = object_at(payload, "info", "last_token_usage")
-        if kind != "event_msg" or not usage.get("input_tokens") or position is None:
+        used = object_at(payload, "info", "last_token_usage")
+        if kind != "event_msg" or not used.get("input_tokens") or position is None:
             continue
-        names = ("input_tokens", "cached_input_tokens", "output_tokens")
-        whole, read, output = (int(usage.get(each) or 0) for each in names)
-        answer, spent = f"{session.id} #{len(session.requests)}", Usage(whole, read, output=output)
-        session.requests.append(LoggedCall(answer, model, spent, sent, time, position))
+        usage = Usage(used["input_tokens"], int(used.get("cached_input_tokens") or 0),
+                      output=int(used.get("output_tokens") or 0))  # fmt: skip
+        answer = f"{session.id} #{len(session.requests)}"
+        session.requests.append(LoggedCall(answer, model, usage, sent, time, position))
         position = None
     return [session] if session.messages else []
 

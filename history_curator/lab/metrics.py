@@ -142,11 +142,9 @@ class Dependency:
 
 def find_dependencies(record: LabConversation) -> dict[int, tuple[Dependency, ...]]:
     """Return the dependencies of every call, by the index of the entry that made it."""
-    dependencies: dict[int, tuple[Dependency, ...]] = {}
-    results = _find_results(record)
+    results, found = _find_results(record), defaultdict[int, list[Dependency]](list)
     holders: dict[str, tuple[int, list[int]]] = {}
     for index in record.calls:
-        found: list[Dependency] = []
         calls = record.entries[index].tool_calls or ()
         values = {v.strip() for each in calls for v in argument_values(each.arguments)}
         for value in sorted(v for v in values if _MIN_IDENTIFIER <= len(v) <= _MAX_IDENTIFIER):
@@ -154,15 +152,11 @@ def find_dependencies(record: LabConversation) -> dict[int, tuple[Dependency, ..
             indexes.extend(i for i in range(searched, index) if value in record.texts[i])
             holders[value] = (index, indexes)
             if indexes:
-                found.append(Dependency(index, "identifier", value, tuple(indexes)))
-        found += [
-            Dependency(index, "repeat", each.name, earlier)
-            for each in calls
-            if (earlier := tuple(i for i in results[_signature(each)] if i < index))
-        ]
-        if found:
-            dependencies[index] = tuple(found)
-    return dependencies
+                found[index].append(Dependency(index, "identifier", value, tuple(indexes)))
+        for each in calls:
+            if earlier := tuple(i for i in results[_signature(each)] if i < index):
+                found[index].append(Dependency(index, "repeat", each.name, earlier))
+    return {index: tuple(needed) for index, needed in found.items()}
 
 
 def _signature(call: ToolCall) -> tuple[str, str]:

@@ -1,8 +1,7 @@
 """Policies decide what is sent at each call: our curator, everything, and other libraries.
 
 Each peer is driven through its own public API with the options its documentation shows, and with
-an exact token counter wherever it takes one. One that is not installed raises `ImportError` when it
-starts, and replay skips it with a note.
+an exact token counter wherever it takes one. One that is not installed raises `ImportError`.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ Entries of the record come back as the same objects, edited ones as copies that 
 class Policy:
     """Decides what is sent at each call: ``start`` returns the view function of one conversation.
 
-    It travels to worker processes, so it must be picklable; memory about one conversation belongs
-    into its view function. Requests above ``max_tokens`` are counted. Any object that has both is a
-    policy.
+    Any object that has both is a policy. Memory about one conversation belongs into its view function.
     """
 
     start: Callable[[LabConversation, TokenCounter], View]
@@ -46,6 +43,14 @@ def _curate(given: Any, conversation: LabConversation, _counter: TokenCounter) -
     curator = copy(given) if isinstance(given, Curator) else given()
     entries, tools = conversation.entries, conversation.tools
     return lambda upto: curator.curate(entries[:upto], tools=tools).entries
+
+
+def _curate_by_default(
+    max_tokens: int, conversation: LabConversation, counter: TokenCounter, **options: Any
+) -> View:
+    # Usage in a log is about the request of that time, not about these views.
+    curator = Curator(max_tokens=max_tokens, calibration=False, **options)
+    return _curate(curator, conversation, counter)
 
 
 def _send_everything(_max: int, conversation: LabConversation, _counter: TokenCounter) -> View:
@@ -70,26 +75,24 @@ def _keep_newest(max_tokens: int, conversation: LabConversation, counter: TokenC
 def _trim_messages(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
     messages = as_messages(conversation, "langchain_core")
-    trim = import_extra("langchain_core.messages", package="langchain-core").trim_messages
-    options = {
-        "max_tokens": max_tokens, "token_counter": message_counter(messages, conversation, counter),
-        "strategy": "last", "start_on": "human", "end_on": ("human", "tool"),
-        "include_system": True,
-    }  # fmt: skip
-    return entries_of(lambda upto: trim(messages[:upto], **options), messages, conversation)
+    count = message_counter(messages, conversation, counter)
+    core = import_extra("langchain_core.messages", package="langchain-core")
+    options = {"strategy": "last", "start_on": "human", "end_on": ("human", "tool")}
+    trim = partial(core.trim_messages, max_tokens=max_tokens, token_counter=count,
+                   include_system=True, **options)  # fmt: skip
+    return entries_of(trim, messages, conversation)
 
 
 def _clear_tool_uses(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
-    editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
     messages = as_messages(conversation, "langchain_core")
-    edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
     count = message_counter(messages, conversation, counter)
+    editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
+    edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
 
-    def send(upto: int) -> list[Any]:
-        view = messages[:upto]
-        edit.apply(view, count_tokens=count)
-        return view
+    def send(given: list[Any]) -> list[Any]:
+        edit.apply(given, count_tokens=count)
+        return given
 
     return entries_of(send, messages, conversation)
 
@@ -98,27 +101,26 @@ def _chat_memory_buffer(
     max_tokens: int, conversation: LabConversation, counter: TokenCounter
 ) -> View:
     """LlamaIndex's ``ChatMemoryBuffer``."""
-    memory = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
     messages = as_messages(conversation, "llama_index")
-    sizes = [counter.count(f" {message.content}") for message in messages]
+    buffer = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
     count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
 
-    def send(upto: int) -> Sequence[Any]:
+    def send(given: list[Any]) -> list[Any]:
         # The buffer counts all its text again for every message it leaves out. Messages far beyond
         # the budget are left out beforehand; the newest that fit are the same.
-        start, size = upto, 0
+        start, size = len(given), 0
         while start and size <= max_tokens:
             start -= 1
-            size += sizes[start]
-        buffer = memory.from_defaults(
-            chat_history=messages[start:upto], token_limit=max_tokens, tokenizer_fn=count
-        )
-        return list(buffer.get())
+            size += len(count(f" {given[start].content}"))
+        options = {"token_limit": max_tokens, "tokenizer_fn": count}
+        return list(buffer.from_defaults(chat_history=given[start:], **options).get())
 
     return entries_of(send, messages, conversation)
 
 
 _NAMED: dict[str, Callable[[int, LabConversation, TokenCounter], View]] = {
+    "curator": _curate_by_default,
+    "sliding": partial(_curate_by_default, compact_to=1.0),
     "no curation": _send_everything,
     "newest that fit": _keep_newest,
     "trim_messages": _trim_messages,
@@ -139,9 +141,11 @@ def as_messages(conversation: LabConversation, framework: str) -> list[Any]:
 
 
 def entries_of(
-    send: Callable[[int], Sequence[Any]], messages: Sequence[Any], conversation: LabConversation
+    send: Callable[[list[Any]], Sequence[Any]],
+    messages: Sequence[Any],
+    conversation: LabConversation,
 ) -> View:
-    """Turn a peer's messages back into entries: the recorded one, or a copy with its new text."""
+    """Turn what a peer sends of its messages into entries: the recorded one, or a copy with its text."""
     index_of = {id(message): index for index, message in enumerate(messages)}
 
     @cache
@@ -154,7 +158,7 @@ def entries_of(
             return conversation.entries[index]
         return edited_entry(int(message.id), str(message.content))
 
-    return lambda upto: [entry_for(message) for message in send(upto)]
+    return lambda upto: list(map(entry_for, send(list(messages[:upto]))))
 
 
 def message_counter(
@@ -173,22 +177,17 @@ def message_counter(
 
 def policy_names() -> tuple[str, ...]:
     """Return the names `replay` and ``history-curator compare --policy`` know."""
-    return ("curator", "sliding", *_NAMED)
+    return tuple(_NAMED)
 
 
 def named_policy(name: str, max_tokens: int | None) -> Policy:
     """Return a known policy by name."""
-    if name not in policy_names():
-        known = ", ".join(policy_names())
+    if name not in _NAMED:
+        known = ", ".join(_NAMED)
         raise ConfigurationError(f"there is no policy named {name!r}. Fix: one of {known}.")
     if max_tokens is None and name != "no curation":
         raise ConfigurationError(f"policy {name!r} needs a budget. Fix: pass max_tokens.")
-    if name in _NAMED:
-        return Policy(partial(_NAMED[name], max_tokens or 0), max_tokens)
-    # Usage in a log is about the request of that time, not about these views.
-    options: dict[str, Any] = {"compact_to": 1.0} if name == "sliding" else {}
-    curator = Curator(max_tokens=max_tokens, calibration=False, **options)
-    return Policy(partial(_curate, curator), max_tokens)
+    return Policy(partial(_NAMED[name], max_tokens or 0), max_tokens)
 
 
 def as_policies(
@@ -205,8 +204,7 @@ def as_policies(
         elif hasattr(each, "start"):
             chosen[name] = each
         elif callable(each) or isinstance(each, Curator):
-            limit = getattr(each, "max_tokens", max_tokens)
-            chosen[name] = Policy(partial(_curate, each), limit)
+            chosen[name] = Policy(partial(_curate, each), getattr(each, "max_tokens", max_tokens))
         else:
             raise ConfigurationError(
                 f"policy {name!r} is {a_type(each)}. Fix: pass a Curator, an object with "

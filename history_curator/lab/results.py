@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -114,12 +114,13 @@ class PolicyResult:
     name: str
     conversation: str = ""
     max_tokens: int | None = None
+    note: str = ""
+    peak: int = 0
     conversations: int = 0
     calls: int = 0
     views: int = 0
     failed: int = 0
     tokens_sent: int = 0
-    peak: int = 0
     cached: int = 0
     cost: float = 0.0
     over_budget: int = 0
@@ -129,12 +130,11 @@ class PolicyResult:
     edits: int = 0
     edits_seen: int = 0
     seconds: float = 0.0
-    note: str = ""
 
     def add(self, other: PolicyResult) -> None:
         """Add the sums of another call or conversation."""
-        for name in _SUMMED:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self)[5:]:  # whatever stands behind ``peak`` is added up
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         self.peak = max(self.peak, other.peak)
         self.note = other.note or self.note
 
@@ -169,15 +169,10 @@ class PolicyResult:
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-_SUMMED = ("conversations", "calls", "views", "failed", "tokens_sent", "cached", "cost",
-           "over_budget", "invalid", "needed", "lost", "edits", "edits_seen", "seconds")  # fmt: skip
 COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
     "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
     "cached": ("sent tokens that repeat the request before", lambda p: percent(p.cached_share)),
-    "cost": (
-        "millions of input tokens at full price, or USD for a model",
-        lambda p: f"{p.cost:.3f}",
-    ),
+    "cost": ("millions of tokens at full price; USD of a model", lambda p: f"{p.cost:.3f}"),
     "missed": ("of what later calls used, not in view any more", lambda p: percent(p.missed, 1)),
     "edits": ("edit calls whose old lines are all in view", lambda p: percent(p.edits_share)),
     "invalid": ("requests the provider's rules refuse", lambda p: f"{p.invalid:,}"),
@@ -200,8 +195,6 @@ class ReplayResults:
 
     Attributes:
         tallies: for each policy its results on each conversation.
-        pricing, provider: the price sheet behind ``cost``, and the rules behind ``invalid``.
-        seconds: how long the replay took.
     """
 
     policies: Mapping[str, PolicyResult]
@@ -215,21 +208,20 @@ class ReplayResults:
 
     def table(self) -> Table:
         """Return a row for each policy; edits are a column where there are any."""
-        results = list(self.policies.values())
-        has_edits = any(each.edits for each in results)
-        heads = [head for head in COLUMNS if has_edits or head != "edits"]
-        rows = [
-            [each.name, *(COLUMNS[head][1](each) for head in heads)]
-            if each.measured
-            else [f"{each.name} (skipped)", *("–" for _ in heads)]
-            for each in results
-        ]
+        results, rows = list(self.policies.values()), []
+        for each in results:
+            cells = [text(each) if each.measured else "–" for _, text in self._columns().values()]
+            rows.append([each.name + " (skipped)" * (not each.measured), *cells])
         faded = frozenset(number for number, each in enumerate(results) if not each.sound)
-        return Table("", ["policy", *heads], rows, faded=faded)
+        return Table("", ["policy", *self._columns()], rows, faded=faded)
 
     def legend(self) -> dict[str, str]:
         """Return the meaning of each heading, units included."""
-        return {head: COLUMNS[head][0] for head in self.table().heads[1:]}
+        return {head: meaning for head, (meaning, _) in self._columns().items()}
+
+    def _columns(self) -> dict[str, tuple[str, Callable[[PolicyResult], str]]]:
+        has_edits = any(each.edits for each in self.policies.values())
+        return {head: column for head, column in COLUMNS.items() if has_edits or head != "edits"}
 
     def describe_run(self) -> str:
         """Return how it was measured, in one line."""
@@ -309,13 +301,13 @@ class ReplayResults:
                 "No policy is recommended: no call used anything said before, so nothing could be "
                 "missed. Fix: compare longer sessions, or sessions with tool calls."
             )
-        first, last = line[0], line[-1]
-        across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
-
-        def distance(each: PolicyResult) -> float:
-            return hypot((each.cost - first.cost) / across, (each.missed - last.missed) / up)
-
-        return min(line, key=distance).name
+        cheap, full = line[0], line[-1]
+        across, up = full.cost - cheap.cost or 1.0, cheap.missed - full.missed or 1.0
+        distances = {
+            each.name: hypot((each.cost - cheap.cost) / across, (each.missed - full.missed) / up)
+            for each in line
+        }
+        return min(distances, key=distances.__getitem__)
 
     def advise(self) -> str:
         """Return the recommendation, or the reason for none, as a sentence."""

@@ -37,14 +37,12 @@ from history_curator.tokens import TokenCounter, get_counter
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One call under a policy: the view of the call ``before``, the one ``sent``, and its numbers.
+    """One call under a policy: the view that was ``sent``, its numbers and its ``faults``.
 
-    ``repeated`` entries at its beginning repeat the view before. The answer needed what is
-    ``lost``: it is not in the view. ``faults`` says why the request is over the budget or invalid.
+    ``repeated`` entries at its beginning repeat the view before. The answer needed what is ``lost``.
     """
 
     result: PolicyResult
-    before: Sequence[ConversationEntry]
     sent: Sequence[ConversationEntry] = ()
     repeated: int = 0
     lost: Sequence[Dependency] = ()
@@ -64,9 +62,9 @@ class Measurement:
         """Return the sums over a conversation's calls for each policy."""
         for entry in record.entries:  # so that the time of no policy includes first counts
             self.counter.count_entry(entry)
-        dependencies = find_dependencies(record)
+        needed = find_dependencies(record)
         return [
-            self.add_up(name, record, self.replay_calls(name, record, record.calls, dependencies))
+            self.add_up(name, record, self.replay_calls(name, record, record.calls, needed))
             for name in self.policies
         ]
 
@@ -80,8 +78,7 @@ class Measurement:
         """Make these calls again under a policy, one after the other; no request is sent."""
         counter, profile = self.counter, get_profile(self.provider) if self.provider else None
         view, most = self.policies[name].start(record, counter), self.policies[name].max_tokens
-        overhead = counter.priming + record.hidden
-        overhead += counter.count_tools(record.tools) if record.tools else 0
+        overhead = record.hidden + (counter.count_tools(record.tools) if record.tools else 0)
         edits, prices = find_edits(record), record.prices or self.prices
         before: Sequence[ConversationEntry] | None = None
         previous_call = 0
@@ -96,17 +93,16 @@ class Measurement:
             except (HistoryCuratorError, ValueError) as error:
                 result.failed, result.lost = 1, len(needed)
                 result.note = f"{type(error).__name__}: {error}"[:200]
-                yield ReplayedCall(result, before or (), lost=needed)
+                yield ReplayedCall(result, lost=needed)
                 before = None
                 continue
             result.views, result.seconds = 1, perf_counter() - started
             sizes = [counter.count_entry(entry) for entry in sent]
             repeated, tokens = count_repeated(before or (), sent), sum(sizes) + overhead
-            result.tokens_sent = result.peak = tokens
-            result.cached = sum(sizes[:repeated])
-            result.cached += 0 if before is None else overhead - counter.priming
-            result.cost = prices.cost(tokens, result.cached, idle)
-            result.over_budget = int(most is not None and tokens - record.hidden > most)
+            result.tokens_sent = result.peak = tokens + counter.priming
+            result.cached = sum(sizes[:repeated]) + (0 if before is None else overhead)
+            result.cost = prices.cost(result.peak, result.cached, idle)
+            result.over_budget = int(most is not None and result.peak - record.hidden > most)
             violations = profile.find(list(sent)) if profile else []
             result.invalid = int(bool(violations))
             lost = missing_dependencies(needed, sent, record)
@@ -114,14 +110,14 @@ class Measurement:
             result.edits_seen = count_visible_edits(replaced, sent, record)
             faults = [each.message for each in violations[:3]]
             faults[:0] = ["over the budget"] * result.over_budget
-            yield ReplayedCall(result, before or (), sent, repeated, lost, faults)
+            yield ReplayedCall(result, sent, repeated, lost, faults)
             before = sent
 
     def add_up(
         self, name: str, record: LabConversation, calls: Iterable[ReplayedCall]
     ) -> PolicyResult:
         """Return the sums over the calls of a policy, or why it cannot run."""
-        total = PolicyResult(name, record.id, self.policies[name].max_tokens, 1)
+        total = PolicyResult(name, record.id, self.policies[name].max_tokens, conversations=1)
         try:
             for call in calls:
                 total.add(call.result)
@@ -153,18 +149,11 @@ def replay(
     Every policy sees the same record before each call and is measured by the same counter, rules
     and prices.
 
-    Args:
-        conversations: a file, folder or pattern (see `load_conversations`), lists of messages,
-            mappings with ``messages`` (and ``id``, ``tools``, ``times``), or `LabConversation`.
-        policies: by name, a `Curator`, a function that builds one, a `Policy`, or one of
-            `policy_names`; a list of known names does as well.
-        pricing: a price sheet, its name, or the name of a model.
-        provider: profile whose rules decide which requests are invalid; None looks at no rules.
-        max_tokens: budget for policies given by name.
-        counter: encoding, model name or counter for every number.
-        executor: by default one process per core; ``"serial"`` for policies that cannot be pickled,
-            or any object with ``map``, such as the executor of a cluster.
-        progress: show a bar, where rich is installed.
+    ``conversations`` are a path or pattern (see `load_conversations`), lists of messages, mappings
+    with ``messages`` (and ``id``, ``tools``, ``times``) or `LabConversation`; ``policies`` are named
+    ones of `policy_names` (with the budget ``max_tokens``), a `Curator`, a function that builds one,
+    or a `Policy`. ``pricing`` is a price sheet, its name, or the name of a model. Processes run on
+    every core, or ``executor="serial"`` for policies that cannot be pickled, or any object with ``map``.
 
     Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
@@ -174,14 +163,13 @@ def replay(
     """
     started, sheet = perf_counter(), get_prices(pricing)
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
-    measurement = Measurement(chosen, get_counter(counter), provider, sheet)
-    done = _run_all(measurement, talks, executor)
+    done = _run_all(Measurement(chosen, get_counter(counter), provider, sheet), talks, executor)
     rows = list(show_progress(done, "conversations", len(talks), visible=progress))
+    totals = {name: PolicyResult(name, "", each.max_tokens) for name, each in chosen.items()}
+    for row in rows:
+        for each in row:
+            totals[each.name].add(each)
     tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
-    totals = {name: PolicyResult(name, "", p.max_tokens) for name, p in chosen.items()}
-    for name, found in tallies.items():
-        for each in found:
-            totals[name].add(each)
     return ReplayResults(totals, tallies, sheet.name, provider or "no", perf_counter() - started)
 
 
@@ -229,33 +217,30 @@ class SessionPage:
             raise ConfigurationError(
                 f"a page shows one policy or two, not {len(chosen)}. Fix: leave some out."
             )
-        record = LabConversation("session", list(messages), tools)
-        counting, sheet = get_counter(counter), get_prices("anthropic")
-        measurement = Measurement(chosen, counting, provider, sheet)
-        calls = list(record.calls)
+        record, counting = LabConversation("session", list(messages), tools), get_counter(counter)
+        measurement = Measurement(chosen, counting, provider, get_prices("anthropic"))
+        calls, needed = list(record.calls), find_dependencies(record)
         if calls[-1:] != [len(record.entries) - 1]:
             calls.append(len(record.entries))  # the call that is still to be made
-        dependencies = find_dependencies(record)
-        self.totals: dict[str, PolicyResult] = {}
-        drawn = []
-        for name, policy in chosen.items():
-            replayed = list(measurement.replay_calls(name, record, calls, dependencies))
-            self.totals[name] = measurement.add_up(name, record, replayed)
-            shown = _policy_data(record, replayed, counting)
-            drawn.append({"name": name, "max_tokens": policy.max_tokens, **shown})
         tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
+        self.totals: dict[str, PolicyResult] = {}
         self.data: dict[str, Any] = {
             "kind": "session",
             "provider": provider,
             "counter": counting.name,
-            "pricing": sheet.name,
+            "pricing": measurement.prices.name,
             "entries": [
                 {**_entry_data(entry, counting, tools_of), "message": home}
                 for entry, home in zip(record.entries, record.homes, strict=True)
             ],
             "calls": calls,
-            "policies": drawn,
+            "policies": [],
         }
+        for name, policy in chosen.items():
+            replayed = list(measurement.replay_calls(name, record, calls, needed))
+            self.totals[name] = measurement.add_up(name, record, replayed)
+            shown = _policy_data(record, replayed, counting)
+            self.data["policies"].append({"name": name, "max_tokens": policy.max_tokens, **shown})
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
@@ -272,10 +257,7 @@ class SessionPage:
 def _entry_data(
     entry: ConversationEntry, counter: TokenCounter, tools: Mapping[str, str]
 ) -> dict[str, Any]:
-    calls = [
-        {"id": call.id, "name": call.name, "arguments": call.arguments}
-        for call in entry.tool_calls or ()
-    ]
+    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in entry.tool_calls or ()]
     name = entry.tool_name or entry.name or tools.get(entry.tool_call_id or "")
     data = {"role": entry.role.value, "tokens": counter.count_entry(entry),
             "text": entry.content or "", "name": name, "calls": calls}  # fmt: skip
@@ -286,7 +268,7 @@ def _policy_data(
     record: LabConversation, calls: Sequence[ReplayedCall], counter: TokenCounter
 ) -> dict[str, Any]:
     """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
-    forms: dict[tuple[Any, ...], dict[str, Any]] = {}
+    forms: list[dict[str, Any]] = []
     numbers: dict[tuple[Any, ...], int] = {}
 
     def reference(entry: ConversationEntry) -> int:
@@ -294,19 +276,19 @@ def _policy_data(
             return record.index_of[id(entry)]
         root = record.index_of.get(id(entry.root))
         key = (root, entry.role, entry.content, entry.action)
-        if key not in forms:
-            forms[key] = {
+        if key not in numbers:
+            forms.append({
                 "index": root, "role": entry.role.value, "text": entry.content or "",
                 "action": entry.action or ("inserted" if root is None else "truncated"),
                 "reason": entry.reason or "", "origin": entry.origin,
                 "tokens": counter.count_entry(entry),
-            }  # fmt: skip
+            })  # fmt: skip
             numbers[key] = -len(forms)
         return numbers[key]
 
-    views, lost = [], []
+    views, lost, before = [], [], set[int]()
     for number, call in enumerate(calls):
-        result, shown = call.result, shown_entries(call.sent, record).keys()
+        result, shown = call.result, set(shown_entries(call.sent, record))
         view = {
             "keep": call.repeated,
             "add": [reference(entry) for entry in call.sent[call.repeated :]],
@@ -314,15 +296,16 @@ def _policy_data(
             "cached": result.cached,
             "cost": result.cost,
             "needed": result.needed,
-            "compacted": not shown_entries(call.before, record).keys() <= shown,
+            "compacted": not before <= shown,
         }
         if call.faults:
             view["fault"] = "; ".join(call.faults)[:300]
         if result.failed:
-            view |= {"compacted": bool(call.before), "failed": result.note}
+            view["failed"] = result.note
         views.append(view)
+        before = shown
         lost += [
             {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
             for each in call.lost
         ]
-    return {"forms": list(forms.values()), "views": views, "lost": lost}
+    return {"forms": forms, "views": views, "lost": lost}
