@@ -10,7 +10,7 @@ import importlib
 import os
 from time import perf_counter
 
-NAMES = ("costs", "stability", "usage", "evidence", "provider", "faults")
+NAMES = ("costs", "stability", "usage", "evidence", "recap", "provider", "faults")
 
 
 def main() -> None:

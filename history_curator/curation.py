@@ -113,12 +113,12 @@ class CallBudgets:
         request = budget.request(counted)._replace(is_cold=is_cold)
         has_usage = any(facts.usage is not None for facts in record.facts[-2:])
         if is_cold or budget.anchor is not None or has_usage or view.is_smaller:
-            self._keep(record.names[-1], request)
+            self._keep(record.fingerprints[-1], request)
 
         def observe(reported: Any) -> None:
             usage = read_usage(reported)
             if usage is not None:
-                self._take_report(record.names[-1], request, usage.input)
+                self._take_report(record.fingerprints[-1], request, usage.input)
 
         return observe
 
@@ -133,7 +133,7 @@ class CallBudgets:
         """
         units, facts = record.pairing.units, record.facts
         cold = {len(units) - 1} if is_cold and units else set[int]()
-        for end, name in enumerate(record.names, start=1) if self._has_pauses else ():
+        for end, name in enumerate(record.fingerprints, start=1) if self._has_pauses else ():
             if name in self._requests and self._requests[name].is_cold:
                 before = [position for position, unit in enumerate(units) if unit.start < end]
                 cold.update(before[-1:])
@@ -159,7 +159,9 @@ class CallBudgets:
         for index in range(len(record) - 1, 0, -1):
             entry = record.facts[index].entry
             if entry.role is MessageRole.ASSISTANT and not (entry.span and entry.span[0]):
-                known = self._requests.get(record.names[index - 1]) if self._requests else None
+                known = (
+                    self._requests.get(record.fingerprints[index - 1]) if self._requests else None
+                )
                 answers.append((index, known))
                 if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
                     break
@@ -183,7 +185,7 @@ class CallBudgets:
                     request = request._replace(counted=min(request.counted, most))
             if request is not None and not request.is_reported:
                 request = self._take_report(
-                    record.names[index - 1], request, usage.input, carried_limit=limit
+                    record.fingerprints[index - 1], request, usage.input, carried_limit=limit
                 )
             last = request or last
         return last
@@ -207,7 +209,7 @@ class CallBudgets:
         builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
         budget = self._budget_after(last, limit, limit, overhead)
         try:
-            view = builder.fit(budget.usual, budget.available, budget.likely)
+            view = builder.fit_with_block(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError:
             return None
         return budget.request(view.tokens + overhead)

@@ -71,8 +71,8 @@ class Curator:
     no tool exchange is split, the provider's rules hold, the system message and the latest user
     message are there, and untouched messages are the very objects that were given. The input is not
     changed. The same messages and the same usage reports and pauses (`Curation.observe`, `idle`) give
-    the same view, on any machine, after any restart, as far as the managers do: a summary that is not
-    stored is written anew. A curator is safe to share between threads and conversations; a copy in
+    the same view, on any machine, after any restart, if the managers are deterministic: a summary that
+    is not stored is written anew. A curator is safe to share between threads and conversations; a copy in
     another process starts as new.
 
     Args:
@@ -140,7 +140,7 @@ class Curator:
         self._start_empty()
 
     def _start_empty(self) -> None:
-        """Start with an empty memory; it never changes a view."""
+        """Start with nothing remembered, usage reports included."""
         self._memo = Memo(self.counter, self.cache_bytes)
         self._budgets = CallBudgets(
             self._memo,
@@ -336,7 +336,7 @@ class Curator:
         if budget is None:
             return builder.build_unlimited()
         try:
-            return builder.fit(budget.usual, budget.available, budget.likely)
+            return builder.fit_with_block(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError as error:
             overhead = budget.overhead + budget.reserve
             needed, limit = error.needed + overhead, budget.max_tokens
@@ -351,8 +351,8 @@ class Curator:
     def _explain(self, call: Call, view: View) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]
         if call.budget is not None:
-            left_out = map(id, [entry.root for entry in call.curated.entries()])
-            reasons = dict.fromkeys(left_out, "before the cutoff: the budget is reached")
+            entries = map(id, [entry.root for entry in call.curated.entries()])
+            reasons = dict.fromkeys(entries, "before the cutoff: the budget is reached")
             steps.insert(-1, Step("budget", view.fitted, reasons))
         sizes = (len(each) if isinstance(each, MessageGroup) else 1 for each in call.given)
         starts = list(accumulate(sizes, initial=0))  # items of Responses are read as groups
@@ -369,7 +369,7 @@ class Curator:
             strategy="+".join(snake_case(type(each).__name__) for each in self.managers)
             or "budget",
             stable_entries=view.stable_entries,
-            cut=view.cutoff,
+            cut=view.cutoff_index,
             compacted=view.compacted or bool(call.compactions),
             orphans=call.curated.pairing.unused_results,
             mode=self.mode,

@@ -35,13 +35,13 @@ class EntryFacts:
 
     Attributes:
         entry: the entry, read from a private copy of its message.
-        key: the content of its message; of the second entry of a message and the next, its place.
+        key: the content of its message; of a later entry of the same message, its number.
         weight: its cheap size in characters, capped so that no giant outweighs the rest.
         is_plain: whether its message is a dict of texts, which is equal to nothing else.
     """
 
     __slots__ = (
-        "bound", "entry", "is_plain", "key", "line", "names", "recaps", "renderings",
+        "bound", "entry", "is_plain", "key", "line", "mentions", "recaps", "renderings",
         "size_bytes", "time", "tokens", "usage", "weight",
     )  # fmt: skip
 
@@ -60,7 +60,7 @@ class EntryFacts:
         self.renderings: dict[Hashable, Any] = {}  # of the unit that it opens, by its results
         self.recaps: dict[Hashable, Any] = {}  # written when the unit that it opens arrived
         self.line: Any = None  # the recap's, about the unit that it opens
-        self.names: Any = None  # identifiers it holds
+        self.mentions: Any = None  # identifiers it holds
         self.bound: ConversationEntry | None = None  # as it last stood in a conversation
 
 
@@ -86,11 +86,13 @@ class Record:
         self.places = places
         self._messages = messages
         self._bound = dict(enumerate(entries))
-        self._named_by: Record | None = None
+        self._fingerprinted_by: Record | None = None
         recorded = [each.entry for each in facts]
         self.pairing: Pairing = Pairing(recorded, None if earlier is None else earlier.pairing)
         self.offsets: list[int] = [] if earlier is None else earlier.offsets.copy()
-        self._names: list[int] = [] if earlier is None else earlier._names[: len(earlier)]
+        self._fingerprints: list[int] = (
+            [] if earlier is None else earlier._fingerprints[: len(earlier)]
+        )
         known = [] if earlier is None else list(earlier.checkpoints.items())[-_STATES:]
         same = self.pairing.first_changed
         self.checkpoints: dict[Hashable, Any] = {
@@ -108,16 +110,16 @@ class Record:
         return len(self.facts)
 
     @property
-    def names(self) -> list[int]:
+    def fingerprints(self) -> list[int]:
         """A number for the first entries up to each one, from what their messages say."""
-        record = self if self._named_by is None else self._named_by
-        known = len(record._names)
-        name, names = record._names[-1] if known else 0, []
+        record = self if self._fingerprinted_by is None else self._fingerprinted_by
+        known = len(record._fingerprints)
+        name, names = record._fingerprints[-1] if known else 0, []
         for facts in record.facts[known:]:
             name = hash((name, facts.key))
             names.append(name)
-        record._names[known:] = names
-        return record._names
+        record._fingerprints[known:] = names
+        return record._fingerprints
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -141,9 +143,9 @@ class Record:
         return record
 
     def derive(self, facts: list[EntryFacts], entries: Sequence[ConversationEntry]) -> Record:
-        """Return what managers left of this record; its requests go by the names of this one."""
+        """Return what managers left of this record; its requests go by the fingerprints of this one."""
         derived = Record(facts, entries=entries)
-        derived._named_by = self
+        derived._fingerprinted_by = self
         return derived
 
     def without_messages(self) -> Record:
@@ -238,7 +240,7 @@ class Memo:
         return facts.tokens
 
     def _find_list(self, messages: Sequence[Any], format: MessageFormat) -> KnownList | None:
-        """Return what is known of a list that begins with these messages.
+        """Return the known list that these messages begin with.
 
         Only a shortcut: the messages are compared with private copies, by content.
         """
@@ -254,12 +256,12 @@ class Memo:
         return None
 
     def _keep_list(self, newest: KnownList, past: KnownList | None) -> None:
-        """Remember a list in the place of its beginning, and of others as many as fit the bound."""
+        """Remember a list instead of its beginning, and other lists while they fit."""
         kept = [newest] if len(newest.rows) <= _LONGEST_LIST else []
         free = self.max_bytes - newest.size_bytes
-        for known in self._lists:
+        for known in [each for each in self._lists if each is not past]:
             free -= known.size_bytes
-            if known is not past and free >= 0 and len(kept) < _LISTS:
+            if free >= 0 and len(kept) < _LISTS:
                 kept.append(known)
         self._lists = kept
 

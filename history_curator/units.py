@@ -95,7 +95,7 @@ class Pairing:
             self.users: list[int] = []
             self.questions: list[int] = []  # what users said that asks for something
             self.pinned: list[int] = []
-            self.hard_starts: list[int] = []  # nothing before one of these is sent
+            self.barriers: list[int] = []  # nothing before one of these is sent
             self.waiting: set[int] = set()  # for results
             self.system: list[tuple[int, ConversationEntry]] = []  # with positions in the record
             self.orphans: dict[int, str] = {}  # results without a call by position, and why
@@ -138,7 +138,7 @@ class Pairing:
             if entry.pinned and position not in self.pinned:
                 insort(self.pinned, position)
             if entry.barrier:
-                self.hard_starts.append(position)
+                self.barriers.append(position)
 
     def _add_exchange(self, entry: ConversationEntry, index: int) -> None:
         entry = _without_repeated_calls(entry)
@@ -180,7 +180,10 @@ class Pairing:
 
     @property
     def newest_answer(self) -> int:
-        """Position of the unit before which the request before this one was made; -1 for none."""
+        """Position of the last unit that is no user entry, before which the last request was made.
+
+        0 where users alone have spoken, -1 where there is no unit.
+        """
         position = len(self.units) - 1
         while position > 0 and self.units[position].kind == "user":
             position -= 1
@@ -192,9 +195,9 @@ class Pairing:
         return bool(self._exchanges)
 
     def barrier_before(self, position: int) -> int:
-        """Return the latest unit up to a position before which nothing is sent; 0 for none."""
-        found = bisect_right(self.hard_starts, position)
-        return self.hard_starts[found - 1] if found else 0
+        """Return the latest barrier up to and with a position; 0 for none."""
+        found = bisect_right(self.barriers, position)
+        return self.barriers[found - 1] if found else 0
 
     @property
     def unused_results(self) -> dict[int, str]:

@@ -108,7 +108,9 @@ class DictFormat(ChatFormat):
         entries, asked, end = writing.entries, writing.asked, position
         in_blocks = entries[position].span is not None
         if asked is not None and asked.tool_calls:
-            in_blocks = _is_in_blocks(asked, writing)
+            in_blocks = writing.in_blocks.get(id(asked), False)
+            if id(asked) not in writing.in_blocks:  # once for all of its results
+                in_blocks = writing.in_blocks[id(asked)] = _is_in_blocks(asked, writing)
         while in_blocks and end < len(entries) and entries[end].role is _TOOL:
             if entries[end].span is not None and count_untouched(entries, end):
                 break

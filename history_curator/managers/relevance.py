@@ -79,13 +79,15 @@ class Retriever:
             return None
         query = build_query(entries, question, builder.query)
         # Messages after the question do not change its matches.
-        scores, warning = score_entries(entries[: max(question, view.cutoff)], query, self.scorer)
+        scores, warning = score_entries(
+            entries[: max(question, view.cutoff_index)], query, self.scorer
+        )
         if warning and self.warn is not None:
             self.warn(warning)
         pairing = builder.pairing
         since = pairing.units[pairing.barrier_before(len(pairing.units)) :]
-        gone = [unit for unit in since if unit.start < view.cutoff]
-        starts = [*(unit.start for unit in gone), view.cutoff]
+        gone = [unit for unit in since if unit.start < view.cutoff_index]
+        starts = [*(unit.start for unit in gone), view.cutoff_index]
         best = [max(scores[start:end], default=0.0) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
         ranked = [
@@ -110,7 +112,7 @@ def _find_question(
         return len(entries)
     if question is None or (builder.tail == "history" and is_answered(entries[-1:])):
         return None
-    return question if question >= view.cutoff or question in view.kept_entries else None
+    return question if question >= view.cutoff_index or question in view.kept_entries else None
 
 
 def _write_block(

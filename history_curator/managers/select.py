@@ -90,7 +90,7 @@ def fit_window(
     options = WindowOptions(NO_RULES, max_tokens, context.compact_to, False, tool, last, retriever)
     record = memo.read_entries(entries)
     builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
-    return builder.fit(max_tokens, max_tokens)
+    return builder.fit_with_block(max_tokens, max_tokens)
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:

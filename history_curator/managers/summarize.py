@@ -124,7 +124,7 @@ class SummarizingManager(BuiltInManager):
             return entries
         if window.compacted or did_fit:
             context.note_compaction(self)
-        gone = [unit for unit in pair(entries) if unit.start < window.cutoff]
+        gone = [unit for unit in pair(entries) if unit.start < window.cutoff_index]
         cut = [unit for unit in gone if unit.start not in window.kept_entries]
         if not cut:
             return window.entries
@@ -144,7 +144,7 @@ class SummarizingManager(BuiltInManager):
                 context.explain(entry, "summarised")
         # The summary stands at the cutoff, or before the question that is answered right there.
         is_answer = gone[-1].kind == "user" and gone[-1].start in window.kept_entries
-        before = (gone[-1].head if is_answer else entries[window.cutoff]).root
+        before = (gone[-1].head if is_answer else entries[window.cutoff_index]).root
         quoted = quote_text("summary", summary)  # the marks count: a summary of many lines is cut
         quoted = shorten_tokens(quoted, max_tokens, context.counter, keep="head")
         note = ConversationEntry(

@@ -39,6 +39,8 @@ class Rule:
         code: such as ``P6``; rules about one subject share it. ``docs/providers.md`` lists them.
         requests_only: a history that the caller appends to need not follow the rule.
         within_units: `check_view` can judge one unit (an exchange or a single entry) alone.
+        spares_plain: it never objects to what `is_plain` and `is_plain_text` take for plain, so views
+            of these are not looked at. It is not inherited: a class of yours is asked about everything.
 
     Examples:
         >>> from history_curator.testing import parse_entries
@@ -57,6 +59,7 @@ class Rule:
     code: ClassVar[str]
     requests_only: ClassVar[bool] = False
     within_units: ClassVar[bool] = False
+    spares_plain: ClassVar[bool] = False
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
         """Judge one entry alone: a message for each violation."""

@@ -51,6 +51,7 @@ class NothingIsBlank(Rule):
     """
 
     code = "P10"
+    spares_plain = True
 
     flat_results: bool = False
 
@@ -106,6 +107,7 @@ class MessagesAreWellFormed(Rule):
     """
 
     code = "P11"
+    spares_plain = True
 
     text_with_calls: bool = True
     developer: bool = True
@@ -219,6 +221,7 @@ class ImagesFit(Rule):
     """
 
     code = "P12"
+    spares_plain = True
 
     max_images: int = 20
     max_side: int = 2000  # pixels of the longer side
@@ -307,6 +310,7 @@ class CacheMarksFit(Rule):
     """
 
     code = "P14"
+    spares_plain = True
 
     most: int = 4
 
@@ -354,6 +358,7 @@ class DocumentNamesAreAccepted(Rule):
     """
 
     code = "P15"
+    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         pairs = enumerate(zip(entries, self.repair(entries), strict=True))

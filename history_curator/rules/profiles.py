@@ -64,8 +64,7 @@ class ProviderProfile:
         self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
         self.strips = self.reasoning == "strip"
         self.opens_with_user = any(isinstance(rule, roles.UserSpeaksFirst) for rule in rules)
-        # Rules of one's own may object to what is plain.
-        self._is_known = all(type(rule) in _DEFAULTS for rule in rules)
+        self._spares_plain = all(vars(type(rule)).get("spares_plain", False) for rule in rules)
         self._entry_checks = [
             rule.check_entry for rule in rules if type(rule).check_entry is not Rule.check_entry
         ]
@@ -80,7 +79,7 @@ class ProviderProfile:
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
-        is_plain = self._is_known and is_plain_text(entry)
+        is_plain = self._spares_plain and is_plain_text(entry)
         return is_plain or not any(check(entry) for check in self._entry_checks)
 
     def is_plain(self, entries: Entries, tail: Tail, is_valid: IsValid) -> bool:
@@ -92,7 +91,7 @@ class ProviderProfile:
         before = None
         waiting: list[ToolCall] = []
         ids: set[str] = set()
-        for entry in entries if self._is_known else ():
+        for entry in entries if self._spares_plain else ():
             role, calls = entry.role, entry.tool_calls
             if not is_valid(entry) or entry.parts or entry.metadata:
                 return False
@@ -120,7 +119,7 @@ class ProviderProfile:
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
-        if self._is_known and len(entries) == 1 and is_plain_text(entries[0]):
+        if self._spares_plain and len(entries) == 1 and is_plain_text(entries[0]):
             return entries
         return tuple(repair_entries(self.rules, entries, self.is_entry_valid, in_unit=True))
 

@@ -36,6 +36,7 @@ class SomeUserSpeaks(Rule):
     """
 
     code = "P1"
+    spares_plain = True
     requests_only = True
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -60,6 +61,7 @@ class OneSystemEntryLeads(Rule):
     """
 
     code = "P2"
+    spares_plain = True
 
     later: LaterSystem = "hoist"
     run: bool = False
@@ -139,6 +141,7 @@ class UserSpeaksFirst(Rule):
     """
 
     code = "P3"
+    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         for index, entry in enumerate(entries):
@@ -176,6 +179,7 @@ class RequestEndsOnUserOrTool(SomeUserSpeaks):
     """
 
     code = "P4"
+    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         if entries and entries[-1].role is ASSISTANT and not awaits_provider(entries[-1]):
@@ -193,6 +197,7 @@ class RolesAlternate(Rule):
     """
 
     code = "P5"
+    spares_plain = True
 
     users: bool = True
     assistants: bool = True
@@ -243,6 +248,7 @@ class AnswersAreWhole(RolesAlternate):
     The token count and the other rules have to see them as they are sent. Repair: they are merged.
     """
 
+    spares_plain = True
     users: bool = False
     bridges: bool = False
 

@@ -58,6 +58,7 @@ class ResultsFollowTheirCalls(Rule):
     """
 
     code = "P6"
+    spares_plain = True
     within_units = True
 
     ordered: bool = True
@@ -129,6 +130,7 @@ class ServerToolsStayWhole(Rule):
     """
 
     code = "P6"
+    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         return [(index, message) for index, _, message in _find_lone_blocks(entries)]
@@ -229,6 +231,7 @@ class CallIdsAreUnique(Rule):
     """
 
     code = "P7"
+    spares_plain = True
     pattern: str = PORTABLE_ID
     scope: Literal["conversation", "message"] = "conversation"
     length: int = 21
@@ -308,6 +311,7 @@ class ArgumentsAreObjects(Rule):
     """
 
     code = "P9"
+    spares_plain = True
 
     texts: bool = True
 
@@ -336,6 +340,7 @@ class ToolNamesAreAccepted(Rule):
     """
 
     code = "P8"
+    spares_plain = True
     within_units = True
 
     pattern: str = PORTABLE_NAME

@@ -18,7 +18,14 @@ from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
 from history_curator.window.block import add_block, count_common, is_first_exchange
-from history_curator.window.cutoff import ANSWERED, Cutoff, UnitSizes, WindowState, find_cutoff
+from history_curator.window.cutoff import (
+    ANSWERED,
+    Cutoff,
+    UnitSizes,
+    WindowState,
+    WindowStates,
+    find_cutoff,
+)
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering, WindowOptions
@@ -38,11 +45,11 @@ class View(NamedTuple):
     entries: list[ConversationEntry]
     fitted: Sequence[ConversationEntry] = ()  # before the rules looked at them as a whole
     tokens: int = 0  # without tools, reserve and priming
-    window: Cutoff = Cutoff()
+    cutoff: Cutoff = Cutoff()
     is_smaller: bool = False  # than the usual budget leaves it
     is_shrunk: bool = False  # its newest unit was shrunk to fit, or had to go
     stable_entries: int = 0  # the next view repeats them, unless it compacts
-    cutoff: int = 0  # position in the record of the first entry behind the cutoff
+    cutoff_index: int = 0  # position in the record of the first entry behind the cutoff
     kept_entries: tuple[int, ...] = ()  # positions in the record of those before it that stay
     compacted: bool = False
 
@@ -78,36 +85,36 @@ class ViewBuilder:
         self.query = query or ""
         self._previous = previous
         self._cold_units = cold_units
-        self._states: dict[int, tuple[WindowState, WindowState]] = {}
+        self._states: dict[int, WindowStates] = {}
 
     def build_unlimited(self) -> View:
         """Return the view without a budget: everything, as the provider takes it."""
         if not len(self.record) and not self.edited:  # an empty history stays empty
             return View([])
-        start = max(self.pairing.hard_starts, default=0)  # nothing before it is sent
+        start = max(self.pairing.barriers, default=0)  # nothing before it is sent
         shown = WindowState(len(self.pairing.units), Cutoff(start))
-        view = self.conform(self.pieces(shown), shown.cutoff)
+        view = self.apply_rules(self.pieces(shown), shown.cutoff)
         return view._replace(stable_entries=self._count_stable(view))
 
-    def fit(self, usual: int, limit: int, likely_limit: int = 0) -> View:
+    def fit_with_block(self, usual: int, limit: int, likely_limit: int = 0) -> View:
         """Return the view that fits, with a block where the retriever finds something.
 
         The tokens of the block are set aside whether there is one or not, so everything before it is
-        repeated on the next call. The arguments are those of `build`.
+        repeated on the next call. The arguments are those of `fit`.
         """
         retriever, aside = self.options.retriever, self.options.count_aside(self.pairing)
-        view = self.build(usual - aside, limit, likely_limit)
-        if retriever is None or (aside and not view.cutoff):
+        view = self.fit(usual - aside, limit, likely_limit)
+        if retriever is None or (aside and not view.cutoff_index):
             return view
         if not aside:  # once a tool is called, nothing is set aside any more
             changed = is_first_exchange(self.pairing) and not self._extends_chat(view, usual, limit)
             return view._replace(compacted=view.compacted or changed)
         if view.is_shrunk:
-            return self.build(usual, limit, likely_limit)
+            return self.fit(usual, limit, likely_limit)
         block = retriever.find(self, view, limit, aside)
         return view if block is None else add_block(self, view, block, limit)
 
-    def build(self, usual: int, limit: int, likely_limit: int = 0) -> View:
+    def fit(self, usual: int, limit: int, likely_limit: int = 0) -> View:
         """Return the view that fits, or raise an error with the numbers of the messages alone.
 
         The cutoff is chosen for the `usual` tokens of the settings. Where the `limit` of this call is
@@ -118,16 +125,16 @@ class ViewBuilder:
         self.usual = self._round_down(usual - self.heading.tokens)
         self.limit = limit
         view = self._search(self.usual, limit) or shrink_newest(self, likely_limit)
-        units, window = self.pairing.units, view.window
+        units, cutoff = self.pairing.units, view.cutoff
         stable = self._count_stable(view)
         if view.is_smaller and not view.is_shrunk:
-            state = self.state(self.usual)[0].restore_if_all_fits(limit - self.fixed_tokens)
+            state = self.find_states(self.usual).now.restore_if_all_fits(limit - self.fixed_tokens)
             usual_entries = list(chain.from_iterable([each.entries for each in self.pieces(state)]))
             stable = min(stable, count_common(view.entries, usual_entries))
-        kept = [index for at in window.kept_units for index in units[at].indexes if index >= 0]
+        kept = [index for at in cutoff.kept_units for index in units[at].indexes if index >= 0]
         return view._replace(
             stable_entries=stable,
-            cutoff=units[window.unit].start if window.unit else 0,
+            cutoff_index=units[cutoff.unit].start if cutoff.unit else 0,
             kept_entries=tuple(kept),
             compacted=self._is_compacted(view),
         )
@@ -174,7 +181,7 @@ class ViewBuilder:
         """Return the tokens to set aside for the recap of the units before a cutoff."""
         return 0 if self.recap is None else self.recap.size(cutoff, available)
 
-    def state(self, available: int) -> tuple[WindowState, WindowState]:
+    def find_states(self, available: int) -> WindowStates:
         """Return what the units come to in so many tokens: now, and for the request before."""
         found = self._states.get(available)
         if found is None:
@@ -204,7 +211,7 @@ class ViewBuilder:
         """Return every system entry, in front: there may be no space to leave them in place."""
         return [self.heading, *map(self._show_system, self.late_system)]
 
-    def conform(self, pieces: Sequence[Rendering], window: Cutoff) -> View:
+    def apply_rules(self, pieces: Sequence[Rendering], cutoff: Cutoff) -> View:
         """Return the view of these pieces, after the rules that look at all of it."""
         flat = list(chain.from_iterable([piece.entries for piece in pieces]))
         sizes = dict(
@@ -214,18 +221,20 @@ class ViewBuilder:
         if self.edited:
             entries = self.profile.settle_reasoning(entries)
         if entries is flat:
-            return View(flat, flat, sum([piece.tokens for piece in pieces]), window)
-        return View(entries, flat, self._count_shown(entries, sizes), window)
+            return View(flat, flat, sum([piece.tokens for piece in pieces]), cutoff)
+        return View(entries, flat, self._count_shown(entries, sizes), cutoff)
 
     def _search(self, usual: int, limit: int, *, previous: bool = False) -> View | None:
         """Return the first view that fits: of the usual budget, else of less and less."""
         smaller, available, remaining = False, usual, limit - self.fixed_tokens
         while remaining > 0 or not smaller:
-            state = self.state(available)[previous].restore_if_all_fits(limit - self.fixed_tokens)
+            states = self.find_states(available)
+            state = states.before if previous else states.now
+            state = state.restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
             if smaller and state.tokens > max(available, remaining if everything else 0):
                 break
-            found = self.conform(self.pieces(state), state.cutoff)
+            found = self.apply_rules(self.pieces(state), state.cutoff)
             if found.tokens <= limit:
                 self.remaining = remaining
                 return found._replace(is_smaller=smaller)
@@ -256,15 +265,15 @@ class ViewBuilder:
         if self._previous is not None and self._previous.anchor is not None:
             usual = self._round_down(self._previous.usual - self.heading.tokens)
             limit = self._previous.available
-        past = self.state(usual)[1].restore_if_all_fits(limit - self.fixed_tokens)
+        past = self.find_states(usual).before.restore_if_all_fits(limit - self.fixed_tokens)
         earlier: View | None
         if limit >= usual + self.fixed_tokens and not view.is_smaller:
-            if past.cutoff == view.window:
+            if past.cutoff == view.cutoff:
                 return True
-            recaps = past.cutoff.recap_tokens or view.window.recap_tokens
-            if past.cutoff.unit != view.window.unit and recaps:
+            recaps = past.cutoff.recap_tokens or view.cutoff.recap_tokens
+            if past.cutoff.unit != view.cutoff.unit and recaps:
                 return False  # the recap tells of more; it need not be written to see that
-            earlier = self.conform(self.pieces(past), past.cutoff)
+            earlier = self.apply_rules(self.pieces(past), past.cutoff)
         else:
             earlier = self._search(usual, limit, previous=True)
         return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
@@ -274,7 +283,7 @@ class ViewBuilder:
         start = self.pairing.units[max(0, self.pairing.newest_answer)].start
         chat = ViewBuilder(self.record.first(start), self.memo, self.options, "request")
         try:
-            earlier = chat.fit(usual, limit)
+            earlier = chat.fit_with_block(usual, limit)
         except BudgetUnsatisfiableError:
             return True
         return list(earlier.fitted) == list(view.fitted[: len(earlier.fitted)])
@@ -298,7 +307,8 @@ class ViewBuilder:
         if end == len(entries):
             while end and entries[end - 1].origin is not None:  # it ends the view, not the record
                 end -= 1
-            end -= self.profile.merges
+            if self.profile.merges:  # the next message may be joined to the last one
+                end -= 1
         return max(0, end)
 
     def _place_late_system(

@@ -5,10 +5,10 @@
 Between compactions the view only grows at its end. When the newest unit does not fit, the cutoff
 moves once, to the earliest unit at which the view is no fuller than the target. It never moves back.
 
-Where the cutoff lies follows from the units alone, so it is the same after any restart of the
-program, and a cold start does not go over the whole record: at fixed restart points, one in every
-`RESTART_BUDGETS` budgets of text, the view is the one that a compaction leaves, whether there was one
-or not. Everything here is arithmetic on integers.
+The cutoff follows from the units alone, so it is the same after any restart of the program. A cold
+start does not go over the whole record: at fixed restart points, one in every `RESTART_BUDGETS`
+budgets of text, the view is computed as if a compaction had just happened. Everything here is
+arithmetic on integers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from history_curator.window.rendering import Renderer
 COMPACT_TO = 0.70
 """How full a compaction leaves the view."""
 COLD_SHARE = 0.35
-"""How full, of that, a compaction leaves it for which the provider's cache was cold."""
+"""Share of that target which a compaction fills when the provider's cache was cold."""
 RESTART_BUDGETS = 8
 """Budgets of cheap size, four characters a token, between two restart points."""
 KEPT_QUESTION_SHARE = 0.25
@@ -78,6 +78,13 @@ class WindowState(NamedTuple):
         return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
 
 
+class WindowStates(NamedTuple):
+    """The state of the window now, and before the newest answer."""
+
+    now: WindowState
+    before: WindowState
+
+
 class UnitSizes:
     """The tokens of the units of a record, each worked out on first use."""
 
@@ -125,7 +132,7 @@ class UnitSizes:
     def arrival(self, position: int) -> int:
         """Return the tokens of a unit, with the system entries right before it."""
         size = self.full(position)
-        return size + self.late_system(position - 1, position) if self._late_system else size
+        return size + self.count_late_system(position - 1, position) if self._late_system else size
 
     def count_pinned(self, first: int, last: int, reasoning_from: int) -> int:
         """Return the tokens of the pinned units from one up to another, counted among them."""
@@ -138,7 +145,7 @@ class UnitSizes:
         bare, full = self._pinned
         return bare[middle] - bare[first] + full[last] - full[middle]
 
-    def late_system(self, first: int, last: int) -> int:
+    def count_late_system(self, first: int, last: int) -> int:
         """Return the tokens of system entries that keep their place, from one unit up to another."""
         units, system = self.pairing.units, self._late_system
         if not system or first < 0 or last <= first:
@@ -158,29 +165,29 @@ class UnitSizes:
         return self._renderer.memo.counter.count_entry(bridge) if bridge else 0
 
 
-def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowState]:
+def find_cutoff(sizes: UnitSizes, available: int) -> WindowStates:
     """Return the state of the view now, and its state for the request before this one.
 
-    It begins at the latest restart point or checkpoint before that request. `available` are the tokens
+    The walk over the units begins at the latest restart point or checkpoint before that request. `available` are the tokens
     for everything but the system entries in front.
     """
     units, answer = sizes.pairing.units, sizes.pairing.newest_answer
     if not units:
-        return WindowState(), WindowState()
+        return WindowStates(WindowState(), WindowState())
     options = sizes.options
     distance = RESTART_BUDGETS * max(1, options.budget or 0) * 4
-    name = sizes.number, options.recap, options.compact_to, options.preserve_last_n, available
+    key = sizes.number, options.recap, options.compact_to, options.preserve_last_n, available
     checkpoints = sizes.checkpoints if not sizes.cold else {}
     restart = _restart_before(sizes, answer, distance)
-    state: WindowState = checkpoints.get(name, restart)
+    state: WindowState = checkpoints.get(key, restart)
     if state.end < restart.end:
         state = restart
     previous = WindowState()
     restarts = _restart_points(sizes, state.end, distance)
-    special = {*restarts, *sizes.pairing.hard_starts, *sizes.cold}
+    special = {*restarts, *sizes.pairing.barriers, *sizes.cold}
     for position in range(state.end, len(units)):
         if position == answer:
-            checkpoints[name] = previous = state
+            checkpoints[key] = previous = state
         size = sizes.arrival(position)
         if position not in special and state.tokens + size <= available:
             _, cutoff, tokens, first, total = state
@@ -189,7 +196,7 @@ def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowSt
         if position in restarts:
             state = _restart(sizes, state, available)
         state = _add_unit(sizes, state, size, available)
-    return state, previous
+    return WindowStates(state, previous)
 
 
 def _restart_before(sizes: UnitSizes, answer: int, distance: int) -> WindowState:
@@ -215,10 +222,10 @@ def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
 
 def _restart(sizes: UnitSizes, state: WindowState, available: int) -> WindowState:
     """Return the state that a compaction at the newest unit leaves, independent of the earlier view."""
-    newest = state.end - 1
-    size = sizes.arrival(newest)
+    position = state.end - 1
+    size = sizes.arrival(position)
     target = int(available * sizes.compact_to)
-    cutoff, tokens = _compact(sizes, newest, size, 0, available, target)
+    cutoff, tokens = _compact(sizes, position, size, 0, available, target)
     first = sizes.pairing.barrier_before(state.end)
     return WindowState(state.end, cutoff, tokens + size, first, inf)
 
@@ -259,7 +266,7 @@ def _compact(  # noqa: PLR0917
     pinned, first_pin = pairing.pinned, bisect_left(pairing.pinned, barrier)
     floor, preserved = max(floor, barrier), _first_preserved(sizes, position)
     reasoning_from = _start_of_running_turn(pairing, position) if sizes.strips_reasoning else 0
-    fixed = sizes.late_system(0, position - 1) + newest
+    fixed = sizes.count_late_system(0, position - 1) + newest
 
     def size_of(unit: int) -> int:
         return sizes.without_reasoning(unit) if unit < reasoning_from else sizes.full(unit)

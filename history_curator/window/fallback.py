@@ -25,7 +25,7 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
         raise build_error(builder)
     remaining, last = max(0, builder.remaining), len(units) - 1
     less = builder.round_remaining(remaining)
-    cutoff = builder.state(less)[0].cutoff if remaining else Cutoff()
+    cutoff = builder.find_states(less).now.cutoff if remaining else Cutoff()
     must_stay = last in _required_units(builder)
     for front in _prefix_options(builder, cutoff):
         available = remaining - sum(piece.tokens for piece in front) + builder.fixed_tokens
@@ -34,7 +34,7 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
             end = [renderer.bind(newest, units[last])] if newest.tokens <= available else []
             if must_stay and not end:
                 break
-            found = builder.conform([*front, *end], cutoff)
+            found = builder.apply_rules([*front, *end], cutoff)
             if found.tokens <= limit:
                 return found._replace(is_smaller=True, is_shrunk=True)
             if not end:
@@ -43,7 +43,7 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
     least = _build_minimum(builder)  # its parts may cost more than the whole: rules join some
     if least.tokens > max(limit, likely_limit):
         raise build_error(builder)
-    return least._replace(window=cutoff, is_smaller=True, is_shrunk=True)
+    return least._replace(cutoff=cutoff, is_smaller=True, is_shrunk=True)
 
 
 def build_error(builder: ViewBuilder) -> BudgetUnsatisfiableError:
@@ -66,7 +66,7 @@ def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Rende
     older = [units[at] for at in _required_units(builder) if at != last]
     if cutoff.unit == last:
         less = builder.round_remaining(max(0, builder.remaining))
-        state = builder.state(less)[0]._replace(end=last)
+        state = builder.find_states(less).now._replace(end=last)
         yield [*system, *builder.pieces(state)[1:]]
         yield [*system, *[renderer.bind(renderer.render_full(unit), unit) for unit in older]]
     yield [*system, *[renderer.bind(renderer.clear(unit), unit) for unit in older]]
@@ -78,14 +78,14 @@ def _build_minimum(builder: ViewBuilder) -> View:
     required = [
         renderer.bind(renderer.clear(units[at]), units[at]) for at in _required_units(builder)
     ]
-    return builder.conform([*builder.system_pieces(), *required], Cutoff())
+    return builder.apply_rules([*builder.system_pieces(), *required], Cutoff())
 
 
 def _required_units(builder: ViewBuilder) -> list[int]:
     """Return positions of the units that no fallback may drop."""
     pairing, preserve = builder.pairing, builder.options.preserve_last_n
     units = pairing.units
-    required = {*pairing.pinned, *pairing.hard_starts[-1:], *pairing.users[-1:]}
+    required = {*pairing.pinned, *pairing.barriers[-1:], *pairing.users[-1:]}
     if units and units[-1].kind != "assistant":
         required.add(len(units) - 1)
     if preserve:
@@ -93,5 +93,5 @@ def _required_units(builder: ViewBuilder) -> list[int]:
         required.update(
             at for at, unit in enumerate(units) if unit.start + len(unit.entries) > first
         )
-    barrier = pairing.hard_starts[-1] if pairing.hard_starts else 0
+    barrier = pairing.barriers[-1] if pairing.barriers else 0
     return sorted(at for at in required if at >= barrier)

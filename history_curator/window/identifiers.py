@@ -112,8 +112,6 @@ def _is_told(label: str, value: str) -> bool:
     """Whether a value means something under its label: no bare number, and no pair of words."""
     if value.isdigit():
         return _NAMES_NUMBER.search(label) is not None
-    if value.count(" ") > 2 and not _HINT.search(value):
-        return False  # prose
     is_path = value.count("/") > 1 or any(each in "._-" or each.isdigit() for each in value)
     return "/" not in value or " " in value or is_path
 

@@ -30,7 +30,7 @@ SHARE_OF_REMOVED = 1 / 8
 """It is never larger than this share of what it stands for."""
 HEADING_TOKENS, HANDLE_TOKENS, TITLES_TOKENS = 22, 48, 26
 """Tokens of a note's first and last line, of a handle, and of the titles within."""
-USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.22, 0.2, 1_000
+USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.13, 0.05, 1_000
 """Shares of what the user said and of the newest actions, and the most tokens of values."""
 VALUES_PER_KEY = 12
 """The most values under one key: of many that look alike, the wrong one is soon picked."""
@@ -82,16 +82,16 @@ class Recap:
         self._last_exchange = [-1, *accumulate(exchanges, max)]  # before each unit
         self._characters_back = BUDGETS_BACK * budget * 4
         self._recall_tool = recall_tool
-        self._heading = HEADING_TOKENS + HANDLE_TOKENS * bool(recall_tool)
+        self._heading_tokens = HEADING_TOKENS + HANDLE_TOKENS * bool(recall_tool)
         if isinstance(recall_tool, str):
-            self._heading += counter.count(recall_tool)
+            self._heading_tokens += counter.count(recall_tool)
 
     def size(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside when the units before a cutoff leave."""
-        headings = 2 * self._heading
+        headings = 2 * self._heading_tokens
         if cutoff <= 0 or 8 * headings > available:
             return 0
-        first, offsets = self._first_unit(cutoff), self._record.offsets
+        first, offsets = self._find_oldest_considered(cutoff), self._record.offsets
         if self._last_exchange[cutoff] < first:
             return headings
         removed = (offsets[cutoff] - offsets[first]) // 4
@@ -106,7 +106,7 @@ class Recap:
         """
         if not cutoff.recap_tokens:
             return []
-        units, first = self._units, self._first_unit(cutoff.unit)
+        units, first = self._units, self._find_oldest_considered(cutoff.unit)
         until = max(cutoff.recap_until, cutoff.unit)
         end = units[until].start if until < len(units) else len(self._record)
         facts = self._record.facts
@@ -124,7 +124,7 @@ class Recap:
         found: list[Note] = known[key]
         return found
 
-    def _first_unit(self, cutoff: int) -> int:
+    def _find_oldest_considered(self, cutoff: int) -> int:
         """Return the first unit before a cutoff whose actions and values the recap looks at."""
         offsets = self._record.offsets
         offset = offsets[cutoff] - self._characters_back
@@ -132,7 +132,7 @@ class Recap:
         return first if offset <= 0 else bisect_left(offsets, offset, first, cutoff)
 
     def _list_users(self, cutoff: Cutoff) -> list[int]:
-        """Return the units of user messages that left: the oldest third, and the newest."""
+        """Return the units of user messages that left: at most 60, the 20 oldest and the 40 newest."""
         users, first = self._record.pairing.users, self._record.pairing.barrier_before(cutoff.unit)
         since = users[bisect_left(users, first) : bisect_left(users, cutoff.unit)]
         left = [at for at in since if at not in cutoff.kept_units]
@@ -141,18 +141,21 @@ class Recap:
         return [at for at in left if asks_for_something(self._units[at].head)]
 
     def _write(self, cutoff: Cutoff, first: int, until: int) -> list[Note]:
+        """Fill in user lines, actions and values, and drop the last of them until the notes fit."""
         gaps = list(self._list_gaps(cutoff))
         lines: dict[int, str] = {}
         values: list[str] = []
-        available = cutoff.recap_tokens - len(gaps) * self._heading - TITLES_TOKENS
+        available = cutoff.recap_tokens - len(gaps) * self._heading_tokens - TITLES_TOKENS
         if self._last_exchange[cutoff.unit] >= first and available > 0:
-            left = available - self._add_users(lines, self._list_users(cutoff), available)
+            remaining = available - self._add_users(lines, self._list_users(cutoff), available)
             gone = [at for at in range(first, cutoff.unit) if at not in cutoff.kept_units]
             shown = [*cutoff.kept_units, *range(cutoff.unit, until)]
-            left -= self._add_actions(lines, gone, min(left, int(available * ACTIONS_SHARE)))
-            most = min(left, VALUES_TOKENS)
+            remaining -= self._add_actions(
+                lines, gone, min(remaining, int(available * ACTIONS_SHARE))
+            )
+            most = min(remaining, VALUES_TOKENS)
             found, spent = self._choose_values(gone, shown, list(lines.values()), most)
-            self._add_actions(lines, gone, left - spent)
+            self._add_actions(lines, gone, remaining - spent)
             values = _quote_values(found, "\n".join(lines.values()))
         while True:
             notes = [
@@ -253,9 +256,9 @@ class Recap:
             if index < 0:
                 continue
             facts = self._record.facts[index]
-            if facts.names is None:
-                facts.names = find_identifiers(facts.entry)
-            yield facts.names.with_label(tool) if tool else facts.names
+            if facts.mentions is None:
+                facts.mentions = find_identifiers(facts.entry)
+            yield facts.mentions.with_label(tool) if tool else facts.mentions
 
     def _compose(
         self, gap: Sequence[int], lines: dict[int, str], values: Sequence[str], cutoff: Cutoff

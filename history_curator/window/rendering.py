@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -220,7 +221,7 @@ class Renderer:
             handle = self._handle(entry)
             note = f"; {recall_hint(handle, self.recall_tool)} returns it" if handle else ""
             return entry.evolve(
-                content=f"[cleared: {len(text):,} characters{note}]",
+                content=f"[cleared: {describe_size(entry)}{note}]",
                 parts=None,
                 truncated=True,
                 original_length=len(text),
@@ -237,6 +238,14 @@ class Renderer:
         if entry.handle is not None or not self.recall_tool or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
+
+
+def describe_size(entry: ConversationEntry) -> str:
+    """Return how much an entry holds: images and other media, and characters."""
+    media = [part.kind for part in entry.parts or () if part.kind != "text" and not part.is_mark]
+    counts = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in Counter(media).items()]
+    text = entry.content or ""
+    return ", ".join([*counts, f"{len(text):,} characters"] if text or not counts else counts)
 
 
 def shorten_arguments(call: ToolCall) -> ToolCall:

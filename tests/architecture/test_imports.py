@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
     "errors", "run_steps", "entries", "quoting", "config", "formats", "tokens", "events",
     "units", "memo", "rules", "window", "managers", "caching",
-    "report_page", "report", "curation", "curator", "record", "recall", "boundary", "integrations", "testing", "lab", "doctor", "cli",
+    "report_page", "report", "curation", "curator", "record", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip
 """The rooms of the core, each of which may import those before it."""
 MOST_LINES = 450

@@ -21,7 +21,7 @@ import llamaindex_history_curator as llamaindex
 CLASSES: list[type[object]] = [
     core.ComposedManager, core.ConversationRecorded, core.ConversationRunner, core.CurationContext,
     core.CuratorConfig, core.HeuristicCounter, core.HistoryCurated,
-    core.HistoryWarning, core.ObservableManager, core.PassthroughManager, core.PinManager,
+    core.HistoryWarning, core.ObservableManager, core.PassthroughManager,
     core.RelevanceManager, core.RoleTruncator, core.SlidingWindowManager, core.SummarizingManager,
     core.TiktokenCounter, core.ToolCall, core.ToolResultClearer,
     core.ToolResultTruncator, core.TurnRetentionManager, langchain.Budget,

@@ -41,6 +41,7 @@ def mend(given: list[Any], provider: Any) -> list[Any]:
     view = Curator(provider=provider).curate(given, tail="request").messages
     assert check_conversation(view, provider) == []
     assert repair_conversation(view, provider) == view
+    assert check_conversation(repair_conversation(given, provider), provider) == []
     json.dumps(view, ensure_ascii=False, default=repr).encode()
     return view
 
