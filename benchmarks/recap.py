@@ -21,13 +21,7 @@ from typing import Any
 from benchmarks.data import GENERATED, is_first_half, load
 from history_curator import BudgetUnsatisfiableError, Curator
 from history_curator.entries import ConversationEntry
-from history_curator.lab.conversations import LabConversation
-from history_curator.lab.metrics import (
-    count_visible_edits,
-    find_dependencies,
-    find_edits,
-    missing_dependencies,
-)
+from history_curator.lab.conversations import LabConversation, count_visible_edits
 from history_curator.quoting import join_lines, read_block
 from history_curator.tokens import get_counter
 
@@ -50,10 +44,10 @@ def is_junk(label: str, value: str) -> bool:
 def measure(messages: Sequence[Any], budget: int) -> Counter[str]:
     """Return the counts of one conversation."""
     record = LabConversation("", list(messages))
-    edits, found = find_edits(record), Counter[str]()
+    edits, found = record.edits, Counter[str]()
     needed = {
         call: [each for each in every if each.kind == "identifier"]
-        for call, every in find_dependencies(record).items()
+        for call, every in record.dependencies.items()
     }
     with_recap = Curator(max_tokens=budget, counter=COUNTER)
     without = Curator(max_tokens=budget, counter=COUNTER, recap=False)
@@ -64,11 +58,11 @@ def measure(messages: Sequence[Any], budget: int) -> Counter[str]:
                 sent = curator.curate(record.entries[:call], tail="request").entries
             except BudgetUnsatisfiableError:
                 continue
-            missing = missing_dependencies(needed.get(call, ()), sent, record)
+            missing = record.find_missing(needed.get(call, ()), sent)
             found[f"{name}needed"] += len(needed.get(call, ()))
             found[f"{name}shown"] += len(needed.get(call, ())) - len(missing)
             found[f"{name}edits"] += len(edits.get(call, ()))
-            found[f"{name}ready"] += count_visible_edits(edits.get(call, ()), sent, record)
+            found[f"{name}ready"] += count_visible_edits(edits.get(call, ()), sent)
             notes = "\n".join(e.content or "" for e in sent if e.origin == "recap")
             if notes != seen and not name:
                 seen = notes

@@ -25,8 +25,7 @@ from typing import Any
 from benchmarks.data import GENERATED, is_first_half, load
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
 from history_curator.lab import LabConversation
-from history_curator.lab.conversations import searchable_text
-from history_curator.lab.metrics import count_visible_edits, find_edits
+from history_curator.lab.conversations import count_visible_edits, searchable_text
 from history_curator.lab.run_replay import count_repeated
 from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
@@ -89,7 +88,7 @@ class Session:
     def __init__(self, row: dict[str, Any]) -> None:
         self.record = LabConversation(str(row["id"]), row["messages"])
         self.half = "a" if is_first_half(self.record.id) else "b"
-        self.edits = find_edits(self.record)
+        self.edits = self.record.edits
         self.needs: dict[int, list[str]] = defaultdict(list)
         for need in row.get("dependencies", ()):
             self.needs[need["at"]].append(str(need["value"]))
@@ -131,7 +130,7 @@ def measure(
             score["visible"] += sum(
                 value in shown or json.dumps(value)[1:-1] in shown for value in needs
             )
-            score["whole"] += count_visible_edits(edits, entries, session.record)
+            score["whole"] += count_visible_edits(edits, entries)
     return score
 
 

@@ -14,13 +14,8 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import LoggedCall
-from history_curator.lab.metrics import (
-    PriceSheet,
-    cached_tokens,
-    find_dependencies,
-    find_list_prices,
-)
 from history_curator.lab.policies import View, named_policy
+from history_curator.lab.prices import PriceSheet, cached_tokens, find_list_prices
 from history_curator.tokens import TokenCounter
 
 _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
@@ -98,7 +93,7 @@ def _attribute_tokens(
 ) -> None:
     """Add up what each kind of content and each tool took of the prompts."""
     last_use: dict[int, int] = defaultdict(lambda: -1)
-    for answer, needed in find_dependencies(session).items():
+    for answer, needed in session.dependencies.items():
         for each in needed:
             last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
     names = {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
@@ -169,23 +164,20 @@ def simulate_cache(session: LabConversation) -> tuple[int, list[Bust]]:
     front = read = session.requests[0].usage.cache_read
     busts: list[Bust] = []
     lifetime = 0.0
-    for number, call in enumerate(session.requests):
-        usage = call.usage
-        if number:
-            before = session.requests[number - 1]
-            end = call.start if before.end is None else before.end
-            idle = max(0.0, (call.start or 0.0) - (end or 0.0))
-            is_cold = idle >= lifetime + _GRACE_SECONDS
-            if before.model == call.model and not is_cold:
-                warm = cached_tokens(before.held, usage.input, None, None)
-                read += warm or min(front, usage.input)
-            if bust := _find_bust(session, number, is_cold=idle >= lifetime, front=front):
-                busts.append(bust)
-                front = usage.cache_read if usage.cache_read and not is_cold else front
-        if usage.cache_write_1h:
+    for number, (before, call) in enumerate(pairwise(session.requests), 1):
+        if before.usage.cache_write_1h:
             lifetime = _HOUR
-        elif usage.cache_write or not lifetime:
-            lifetime = find_list_prices(call.model).ttl or float("inf")
+        elif before.usage.cache_write or not lifetime:
+            lifetime = find_list_prices(before.model).ttl or float("inf")
+        usage, end = call.usage, call.start if before.end is None else before.end
+        idle = max(0.0, (call.start or 0.0) - (end or 0.0))
+        is_cold = idle >= lifetime + _GRACE_SECONDS
+        if before.model == call.model and not is_cold:
+            warm = cached_tokens(before.held, usage.input, None, None)
+            read += warm or min(front, usage.input)
+        if bust := _find_bust(session, number, is_cold=idle >= lifetime, front=front):
+            busts.append(bust)
+            front = usage.cache_read if usage.cache_read and not is_cold else front
     return read, busts
 
 

@@ -138,7 +138,7 @@ class Diagnosis:
         )
 
     def busts_by_reason(self) -> dict[str, tuple[int, int, float]]:
-        """Return calls, tokens and cost by the reason the cache was lost, dearest first."""
+        """Return calls, tokens and cost by the reason the cache was lost, the most expensive first."""
         total: dict[str, tuple[int, int, float]] = {}
         for each in self.busts:
             calls, tokens, cost = total.get(each.reason, (0, 0, 0.0))
@@ -161,7 +161,7 @@ class Diagnosis:
             ("Why the cache was lost", ",calls,tokens,cost,of all", [
                 (reason, f"{calls:,}", f"{tokens:,}", money(cost), percent(cost / total, 1))
                 for reason, (calls, tokens, cost) in self.busts_by_reason().items()]),
-            ("The dearest of these calls", "session,call,tokens,cost,why", [
+            ("The most expensive of these calls", "session,call,tokens,cost,why", [
                 (bust.session[:14], str(bust.call), f"{bust.tokens:,}", money(bust.cost),
                  bust.reason)
                 for bust in self.busts[: most // 2]]),

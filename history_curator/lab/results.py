@@ -104,7 +104,7 @@ class PolicyResult:
     """The sums of one policy over one call, over one conversation, or over all.
 
     Attributes:
-        views, failed: calls for which the policy gave a view, and those for which it did not.
+        calls, failed: calls that were made, and those for which the policy gave no view.
         cached: tokens sent that repeat the start of the request before.
         invalid, over_budget: requests that the provider's rules refuse, or above the budget.
         needed, lost: identifiers and calls of before that later calls used, and those out of view.
@@ -113,12 +113,10 @@ class PolicyResult:
 
     name: str
     conversation: str = ""
-    max_tokens: int | None = None
     note: str = ""
     peak: int = 0
     conversations: int = 0
     calls: int = 0
-    views: int = 0
     failed: int = 0
     tokens_sent: int = 0
     cached: int = 0
@@ -129,11 +127,10 @@ class PolicyResult:
     lost: int = 0
     edits: int = 0
     edits_seen: int = 0
-    seconds: float = 0.0
 
     def add(self, other: PolicyResult) -> None:
         """Add the sums of another call or conversation."""
-        for each in fields(self)[5:]:  # whatever stands behind ``peak`` is added up
+        for each in fields(self)[4:]:  # whatever stands behind ``peak`` is added up
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         self.peak = max(self.peak, other.peak)
         self.note = other.note or self.note
@@ -141,7 +138,7 @@ class PolicyResult:
     @property
     def measured(self) -> bool:
         """Whether the policy could be run at all."""
-        return self.views + self.failed > 0
+        return self.calls > 0
 
     @property
     def cached_share(self) -> float:
@@ -201,7 +198,6 @@ class ReplayResults:
     tallies: Mapping[str, Sequence[PolicyResult]]
     pricing: str
     provider: str
-    seconds: float
 
     def __getitem__(self, name: str) -> PolicyResult:
         return self.policies[name]
@@ -225,11 +221,11 @@ class ReplayResults:
 
     def describe_run(self) -> str:
         """Return how it was measured, in one line."""
-        return f"{self.pricing} prices, {self.provider} rules, {self.seconds:.1f} s"
+        return f"{self.pricing} prices, {self.provider} rules"
 
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
-        most = max(self.policies.values(), key=lambda each: each.views + each.failed)
+        most = max(self.policies.values(), key=lambda each: each.calls)
         calls, talks = count_of(most.calls, "call"), count_of(most.conversations, "conversation")
         needed = f"{calls} in {talks}; later calls needed {count_of(most.needed, 'thing')} said "
         needed += f"before and edited {count_of(most.edits, 'time')}"

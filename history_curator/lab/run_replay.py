@@ -11,24 +11,14 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from pickle import PicklingError
-from time import perf_counter
 from typing import Any
 
 from history_curator.entries import ConversationEntry, write_private
 from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.lab.conversations import LabConversation
+from history_curator.lab.conversations import Dependency, LabConversation, count_visible_edits
 from history_curator.lab.files import as_conversations
-from history_curator.lab.metrics import (
-    Dependency,
-    PriceSheet,
-    count_visible_edits,
-    find_dependencies,
-    find_edits,
-    get_prices,
-    missing_dependencies,
-    shown_entries,
-)
 from history_curator.lab.policies import Policy, as_policies
+from history_curator.lab.prices import PriceSheet, get_prices
 from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import get_profile
@@ -60,34 +50,27 @@ class Measurement:
 
     def run(self, record: LabConversation) -> list[PolicyResult]:
         """Return the sums over a conversation's calls for each policy."""
-        for entry in record.entries:  # so that the time of no policy includes first counts
-            self.counter.count_entry(entry)
-        needed = find_dependencies(record)
         return [
-            self.add_up(name, record, self.replay_calls(name, record, record.calls, needed))
+            self.add_up(name, record, self.replay_calls(name, record, record.calls))
             for name in self.policies
         ]
 
     def replay_calls(
-        self,
-        name: str,
-        record: LabConversation,
-        calls: Iterable[int],
-        dependencies: Mapping[int, Sequence[Dependency]],
+        self, name: str, record: LabConversation, calls: Iterable[int]
     ) -> Iterator[ReplayedCall]:
         """Make these calls again under a policy, one after the other; no request is sent."""
         counter, profile = self.counter, get_profile(self.provider) if self.provider else None
         view, most = self.policies[name].start(record, counter), self.policies[name].max_tokens
         overhead = record.hidden + (counter.count_tools(record.tools) if record.tools else 0)
-        edits, prices = find_edits(record), record.prices or self.prices
+        prices = record.prices or self.prices
         before: Sequence[ConversationEntry] | None = None
         previous_call = 0
         for index in calls:
-            needed, replaced = dependencies.get(index, ()), edits.get(index, ())
-            result = PolicyResult(name, record.id, most, calls=1)
+            needed, replaced = record.dependencies.get(index, ()), record.edits.get(index, ())
+            result = PolicyResult(name, record.id, calls=1)
             result.needed, result.edits = len(needed), len(replaced)
             idle = record.idle_seconds(previous_call, index) if previous_call else None
-            previous_call, started = index, perf_counter()
+            previous_call = index
             try:
                 sent = view(index)
             except (HistoryCuratorError, ValueError) as error:
@@ -96,7 +79,6 @@ class Measurement:
                 yield ReplayedCall(result, lost=needed)
                 before = None
                 continue
-            result.views, result.seconds = 1, perf_counter() - started
             sizes = [counter.count_entry(entry) for entry in sent]
             repeated, tokens = count_repeated(before or (), sent), sum(sizes) + overhead
             result.tokens_sent = result.peak = tokens + counter.priming
@@ -105,9 +87,9 @@ class Measurement:
             result.over_budget = int(most is not None and result.peak - record.hidden > most)
             violations = profile.find(list(sent)) if profile else []
             result.invalid = int(bool(violations))
-            lost = missing_dependencies(needed, sent, record)
+            lost = record.find_missing(needed, sent)
             result.lost = len(lost)
-            result.edits_seen = count_visible_edits(replaced, sent, record)
+            result.edits_seen = count_visible_edits(replaced, sent)
             faults = [each.message for each in violations[:3]]
             faults[:0] = ["over the budget"] * result.over_budget
             yield ReplayedCall(result, sent, repeated, lost, faults)
@@ -117,7 +99,7 @@ class Measurement:
         self, name: str, record: LabConversation, calls: Iterable[ReplayedCall]
     ) -> PolicyResult:
         """Return the sums over the calls of a policy, or why it cannot run."""
-        total = PolicyResult(name, record.id, self.policies[name].max_tokens, conversations=1)
+        total = PolicyResult(name, record.id, conversations=1)
         try:
             for call in calls:
                 total.add(call.result)
@@ -161,16 +143,16 @@ def replay(
         >>> results["no curation"].peak > 0
         True
     """
-    started, sheet = perf_counter(), get_prices(pricing)
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
+    sheet = get_prices(pricing)
     done = _run_all(Measurement(chosen, get_counter(counter), provider, sheet), talks, executor)
     rows = list(show_progress(done, "conversations", len(talks), visible=progress))
-    totals = {name: PolicyResult(name, "", each.max_tokens) for name, each in chosen.items()}
+    totals = {name: PolicyResult(name) for name in chosen}
     for row in rows:
         for each in row:
             totals[each.name].add(each)
     tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
-    return ReplayResults(totals, tallies, sheet.name, provider or "no", perf_counter() - started)
+    return ReplayResults(totals, tallies, sheet.name, provider or "no")
 
 
 def _run_all(measurement: Measurement, talks: Sequence[LabConversation], executor: Any) -> Any:
@@ -219,7 +201,7 @@ class SessionPage:
             )
         record, counting = LabConversation("session", list(messages), tools), get_counter(counter)
         measurement = Measurement(chosen, counting, provider, get_prices("anthropic"))
-        calls, needed = list(record.calls), find_dependencies(record)
+        calls = list(record.calls)
         if calls[-1:] != [len(record.entries) - 1]:
             calls.append(len(record.entries))  # the call that is still to be made
         tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
@@ -237,7 +219,7 @@ class SessionPage:
             "policies": [],
         }
         for name, policy in chosen.items():
-            replayed = list(measurement.replay_calls(name, record, calls, needed))
+            replayed = list(measurement.replay_calls(name, record, calls))
             self.totals[name] = measurement.add_up(name, record, replayed)
             shown = _policy_data(record, replayed, counting)
             self.data["policies"].append({"name": name, "max_tokens": policy.max_tokens, **shown})
@@ -288,7 +270,7 @@ def _policy_data(
 
     views, lost, before = [], [], set[int]()
     for number, call in enumerate(calls):
-        result, shown = call.result, set(shown_entries(call.sent, record))
+        result, shown = call.result, set(record.find_shown(call.sent))
         view = {
             "keep": call.repeated,
             "add": [reference(entry) for entry in call.sent[call.repeated :]],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from examples.coding_sessions import make_session
 from history_curator import check_conversation, count_tokens
 from history_curator.lab import LabConversation
-from history_curator.lab.metrics import find_edits
 
 
 def test_a_session_is_long_valid_and_the_same_every_time() -> None:
@@ -19,4 +18,4 @@ def test_a_session_is_long_valid_and_the_same_every_time() -> None:
 def test_edits_replace_lines_that_were_read() -> None:
     record = LabConversation("s", make_session(1))
     edits = [call for call in record.calls if "edit_file" in str(record.entries[call].tool_calls)]
-    assert len(find_edits(record)) > 0.9 * len(edits) > 20
+    assert len(record.edits) > 0.9 * len(edits) > 20

@@ -9,13 +9,8 @@ import pytest
 from history_curator import ConversationEntry, Curator, MessageRole, SlidingWindowManager
 from history_curator.errors import ConfigurationError
 from history_curator.lab import LabConversation, get_prices, price_sheets, replay
-from history_curator.lab.metrics import (
-    Dependency,
-    cached_tokens,
-    find_dependencies,
-    find_edits,
-    missing_dependencies,
-)
+from history_curator.lab.conversations import Dependency
+from history_curator.lab.prices import cached_tokens
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, user
 
@@ -61,7 +56,7 @@ NEEDED: dict[str, tuple[list[dict[str, Any]], list[Dependency]]] = {
 @pytest.mark.parametrize("name", NEEDED)
 def test_what_a_call_depends_on(name: str) -> None:
     messages, expected = NEEDED[name]
-    found = find_dependencies(read(*messages)).values()
+    found = read(*messages).dependencies.values()
     assert [each for some in found for each in some] == expected
 
 
@@ -71,7 +66,7 @@ class TestVisibility:
     repeat = Dependency(9, "repeat", "look", (2,))
 
     def is_missing(self, needed: Dependency, *sent: ConversationEntry) -> bool:
-        return bool(missing_dependencies([needed], sent, self.record))
+        return bool(self.record.find_missing([needed], sent))
 
     def test_a_source_in_the_view_is_enough(self) -> None:
         first, _, result = self.record.entries
@@ -96,7 +91,7 @@ def test_labels_of_real_data_are_found_again() -> None:
     labelled = found = 0
     for row in load("tau_bench")[:60]:
         record = LabConversation(row["id"], row["messages"])
-        ours = {(each.call, each.value) for some in find_dependencies(record).values()
+        ours = {(each.call, each.value) for some in record.dependencies.values()
                 for each in some if each.kind == "identifier"}  # fmt: skip
         for label in row["dependencies"]:
             labelled += 1
@@ -108,7 +103,7 @@ def test_labels_of_real_data_are_found_again() -> None:
 class TestEdits:
     def test_lines_that_were_shown_before_count(self) -> None:
         record = read(*edit_session(1, old=f"    {OLD}\n    brand_new_line_of_code()"))
-        assert list(find_edits(record).values()) == [[[OLD]]]
+        assert list(record.edits.values()) == [[[OLD]]]
 
     @pytest.mark.parametrize(
         ("key", "old", "is_edit"),
@@ -118,7 +113,7 @@ class TestEdits:
     def test_editing_tools_are_known_by_their_argument(
         self, key: str, old: str, is_edit: bool
     ) -> None:
-        assert bool(find_edits(read(*edit_session(1, old, key)))) == is_edit
+        assert bool(read(*edit_session(1, old, key)).edits) == is_edit
 
     def test_an_edit_is_seen_while_its_lines_are_in_the_view(self) -> None:
         found = run(edit_session(8), all="no curation", tight=Curator(SlidingWindowManager(4)))

@@ -69,13 +69,13 @@ class TestPlots:
 
 
 def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
-    values = {"calls": 10, "views": 10, "tokens_sent": 100, "cost": cost,
+    values = {"calls": 10, "tokens_sent": 100, "cost": cost,
               "lost": lost, "needed": 100}  # fmt: skip
     return PolicyResult(name, **{**values, **changes})
 
 
 def results(*policies: PolicyResult) -> ReplayResults:
-    return ReplayResults({each.name: each for each in policies}, {}, "none", "core", 1.0)
+    return ReplayResults({each.name: each for each in policies}, {}, "none", "core")
 
 
 CHEAP, KNEE, DEAR = policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0)
@@ -107,10 +107,10 @@ class TestRecommend:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"calls": 0, "views": 0, "tokens_sent": 0}, "No message answers"),
+            ({"calls": 0, "tokens_sent": 0}, "No message answers"),
             ({"needed": 0}, "No policy is recommended: no call used anything"),
             (
-                {"failed": 10, "views": 0, "tokens_sent": 0, "note": "the budget is 20"},
+                {"failed": 10, "tokens_sent": 0, "note": "the budget is 20"},
                 "a: the budget is 20",
             ),
         ],
