@@ -72,50 +72,71 @@ def _keep_newest(max_tokens: int, conversation: LabConversation, counter: TokenC
     return view
 
 
-def _trim_messages(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
+Count = Callable[[Iterable[Any]], int]
+Send = Callable[[list[Any]], Sequence[Any]]
+
+
+def _trim_messages(max_tokens: int, count: Count, _counter: TokenCounter) -> Send:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
-    messages = as_messages(conversation, "langchain_core")
-    count = message_counter(messages, conversation, counter)
     core = import_extra("langchain_core.messages", package="langchain-core")
-    options = {"strategy": "last", "start_on": "human", "end_on": ("human", "tool")}
-    trim = partial(core.trim_messages, max_tokens=max_tokens, token_counter=count,
-                   include_system=True, **options)  # fmt: skip
-    return entries_of(trim, messages, conversation)
+    options = {"strategy": "last", "start_on": "human", "end_on": ("human", "tool"),
+               "include_system": True}  # fmt: skip
+    return partial(core.trim_messages, max_tokens=max_tokens, token_counter=count, **options)
 
 
-def _clear_tool_uses(max_tokens: int, conversation: LabConversation, counter: TokenCounter) -> View:
+def _clear_tool_uses(max_tokens: int, count: Count, _counter: TokenCounter) -> Send:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
-    messages = as_messages(conversation, "langchain_core")
-    count = message_counter(messages, conversation, counter)
     editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
     edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
 
-    def send(given: list[Any]) -> list[Any]:
-        edit.apply(given, count_tokens=count)
-        return given
+    def send(messages: list[Any]) -> list[Any]:
+        edit.apply(messages, count_tokens=count)
+        return messages
 
-    return entries_of(send, messages, conversation)
+    return send
 
 
-def _chat_memory_buffer(
-    max_tokens: int, conversation: LabConversation, counter: TokenCounter
-) -> View:
+def _chat_memory_buffer(max_tokens: int, _count: Count, counter: TokenCounter) -> Send:
     """LlamaIndex's ``ChatMemoryBuffer``."""
-    messages = as_messages(conversation, "llama_index")
     buffer = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
     count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
 
-    def send(given: list[Any]) -> list[Any]:
+    def send(messages: list[Any]) -> list[Any]:
         # The buffer counts all its text again for every message it leaves out. Messages far beyond
         # the budget are left out beforehand; the newest that fit are the same.
-        start, size = len(given), 0
+        start, size = len(messages), 0
         while start and size <= max_tokens:
             start -= 1
-            size += len(count(f" {given[start].content}"))
+            size += len(count(f" {messages[start].content}"))
         options = {"token_limit": max_tokens, "tokenizer_fn": count}
-        return list(buffer.from_defaults(chat_history=given[start:], **options).get())
+        return list(buffer.from_defaults(chat_history=messages[start:], **options).get())
 
-    return entries_of(send, messages, conversation)
+    return send
+
+
+def _run_peer(
+    framework: str,
+    start: Callable[[int, Count, TokenCounter], Send],
+    max_tokens: int,
+    conversation: LabConversation,
+    counter: TokenCounter,
+) -> View:
+    """Let a peer choose from messages of its framework, and turn them back into entries."""
+    messages = as_messages(conversation, framework)
+    send = start(max_tokens, message_counter(messages, conversation, counter), counter)
+    index_of = {id(message): index for index, message in enumerate(messages)}
+
+    @cache
+    def edited_entry(index: int, text: str) -> ConversationEntry:
+        return conversation.entries[index].evolve(content=text, action="cleared")
+
+    def entry_for(message: Any) -> ConversationEntry:
+        index = index_of.get(id(message))
+        if index is not None:
+            return conversation.entries[index]
+        return edited_entry(int(message.id), str(message.content))
+
+    return lambda upto: list(map(entry_for, send(messages[:upto])))
 
 
 _NAMED: dict[str, Callable[[int, LabConversation, TokenCounter], View]] = {
@@ -123,9 +144,9 @@ _NAMED: dict[str, Callable[[int, LabConversation, TokenCounter], View]] = {
     "sliding": partial(_curate_by_default, compact_to=1.0),
     "no curation": _send_everything,
     "newest that fit": _keep_newest,
-    "trim_messages": _trim_messages,
-    "clear-tool-uses": _clear_tool_uses,
-    "ChatMemoryBuffer": _chat_memory_buffer,
+    "trim_messages": partial(_run_peer, "langchain_core", _trim_messages),
+    "clear-tool-uses": partial(_run_peer, "langchain_core", _clear_tool_uses),
+    "ChatMemoryBuffer": partial(_run_peer, "llama_index", _chat_memory_buffer),
 }
 
 
@@ -140,30 +161,9 @@ def as_messages(conversation: LabConversation, framework: str) -> list[Any]:
     return messages
 
 
-def entries_of(
-    send: Callable[[list[Any]], Sequence[Any]],
-    messages: Sequence[Any],
-    conversation: LabConversation,
-) -> View:
-    """Turn what a peer sends of its messages into entries: the recorded one, or a copy with its text."""
-    index_of = {id(message): index for index, message in enumerate(messages)}
-
-    @cache
-    def edited_entry(index: int, text: str) -> ConversationEntry:
-        return conversation.entries[index].evolve(content=text, action="cleared")
-
-    def entry_for(message: Any) -> ConversationEntry:
-        index = index_of.get(id(message))
-        if index is not None:
-            return conversation.entries[index]
-        return edited_entry(int(message.id), str(message.content))
-
-    return lambda upto: list(map(entry_for, send(list(messages[:upto]))))
-
-
 def message_counter(
     messages: Sequence[Any], conversation: LabConversation, counter: TokenCounter
-) -> Callable[[Iterable[Any]], int]:
+) -> Count:
     """Return an exact counter of message lists, priming included."""
     entries = zip(messages, conversation.entries, strict=True)
     sizes = {id(message): counter.count_entry(entry) for message, entry in entries}
