@@ -92,27 +92,28 @@ def _attribute_tokens(
     session: LabConversation, sizes: Sequence[int], prompts: Sequence[range], found: Contents
 ) -> None:
     """Add up what each kind of content and each tool took of the prompts."""
-    last_use: dict[int, int] = defaultdict(lambda: -1)
-    for answer, needed in session.dependencies.items():
-        for each in needed:
-            last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
+    uses = (
+        (each.sources[-1], call) for call, some in session.dependencies.items() for each in some
+    )
+    last_use = dict(uses)  # calls are in order
     names = {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
-    sent: set[int] = set()
-    for prompt in prompts:
-        for index in prompt:
-            entry, size = session.entries[index], sizes[index]
-            calls = entry.tool_calls or ()
-            kind = "tool calls" if calls else f"{entry.role.value} text"
-            for call in calls:
-                found.tools[call.name] += size / len(calls)
-            if entry.role is MessageRole.TOOL:
-                kind, tool = "tool results", names.get(entry.tool_call_id or "", "tool")
-                found.tools[entry.tool_name or tool] += size
-                # The call right after a result reads it, whatever it uses.
-                is_idle = index in sent and prompt.stop > last_use[index]
-                found.idle_tools[entry.tool_name or tool] += size * is_idle
-            found.kinds[kind] += size
-        sent.update(prompt)
+    for index, (entry, size) in enumerate(zip(session.entries, sizes, strict=True)):
+        sent, calls = [prompt for prompt in prompts if index in prompt], entry.tool_calls or ()
+        if not sent:
+            continue
+        kind = "tool calls" if calls else f"{entry.role.value} text"
+        for call in calls:
+            found.tools[call.name] += size * len(sent) / len(calls)
+        if entry.role is MessageRole.TOOL:
+            kind, tool = (
+                "tool results",
+                entry.tool_name or names.get(entry.tool_call_id or "", "tool"),
+            )
+            found.tools[tool] += size * len(sent)
+            # The call right after a result reads it, whatever it uses.
+            idle = sum(prompt.stop > last_use.get(index, -1) for prompt in sent[1:])
+            found.idle_tools[tool] += size * idle
+        found.kinds[kind] += size * len(sent)
 
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]

@@ -244,8 +244,7 @@ def read_logs(
     sessions: list[LabConversation] = []
     for file in show_progress(files, "reading", len(files), visible=progress):
         with collect_errors(problems, file):
-            found = read_file(file, problems, read_requests)
-            found = [each for each in found if each.requests]
+            found = [each for each in read_file(file, problems, read_requests) if each.requests]
             problems += [] if found else [f"{file}: no request with usage in it"]
             sessions += found
     if not sessions:

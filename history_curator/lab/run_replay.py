@@ -50,10 +50,8 @@ class Measurement:
 
     def run(self, record: LabConversation) -> list[PolicyResult]:
         """Return the sums over a conversation's calls for each policy."""
-        return [
-            self.add_up(name, record, self.replay_calls(name, record, record.calls))
-            for name in self.policies
-        ]
+        names, calls = self.policies, record.calls
+        return [add_up(name, record, self.replay_calls(name, record, calls)) for name in names]
 
     def replay_calls(
         self, name: str, record: LabConversation, calls: Iterable[int]
@@ -90,22 +88,21 @@ class Measurement:
             lost = record.find_missing(needed, sent)
             result.lost = len(lost)
             result.edits_seen = count_visible_edits(replaced, sent)
-            faults = [each.message for each in violations[:3]]
-            faults[:0] = ["over the budget"] * result.over_budget
+            faults = ["over the budget"] * result.over_budget
+            faults += [each.message for each in violations[:3]]
             yield ReplayedCall(result, sent, repeated, lost, faults)
             before = sent
 
-    def add_up(
-        self, name: str, record: LabConversation, calls: Iterable[ReplayedCall]
-    ) -> PolicyResult:
-        """Return the sums over the calls of a policy, or why it cannot run."""
-        total = PolicyResult(name, record.id, conversations=1)
-        try:
-            for call in calls:
-                total.add(call.result)
-        except ImportError as error:  # a policy that needs a package
-            total.note = str(error)
-        return total
+
+def add_up(name: str, record: LabConversation, calls: Iterable[ReplayedCall]) -> PolicyResult:
+    """Return the sums over the calls of a policy, or why it cannot run."""
+    total = PolicyResult(name, record.id, conversations=1)
+    try:
+        for call in calls:
+            total.add(call.result)
+    except ImportError as error:  # a policy that needs a package
+        total.note = str(error)
+    return total
 
 
 def count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
@@ -196,9 +193,8 @@ class SessionPage:
         """Replay the conversation; arguments are those of `replay`, for one or two policies."""
         chosen = as_policies(policies, max_tokens)
         if len(chosen) > 2:
-            raise ConfigurationError(
-                f"a page shows one policy or two, not {len(chosen)}. Fix: leave some out."
-            )
+            problem = f"a page shows one policy or two, not {len(chosen)}."
+            raise ConfigurationError(f"{problem} Fix: leave some out.")
         record, counting = LabConversation("session", list(messages), tools), get_counter(counter)
         measurement = Measurement(chosen, counting, provider, get_prices("anthropic"))
         calls = list(record.calls)
@@ -220,7 +216,7 @@ class SessionPage:
         }
         for name, policy in chosen.items():
             replayed = list(measurement.replay_calls(name, record, calls))
-            self.totals[name] = measurement.add_up(name, record, replayed)
+            self.totals[name] = add_up(name, record, replayed)
             shown = _policy_data(record, replayed, counting)
             self.data["policies"].append({"name": name, "max_tokens": policy.max_tokens, **shown})
 
