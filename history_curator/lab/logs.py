@@ -98,7 +98,6 @@ def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
         time, before = parse_time(row.get("time")), last_sent.get(key, [])
         _add_sent(session, sent, before, time)
         last_sent[key] = sent or before
-        session.is_side = session.is_side or bool(row.get("side"))
         session.tools = tools if isinstance(tools, list) and tools else session.tools
         call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time)
         call.end, call.position = parse_time(row.get("end")) or time, len(session.messages)
