@@ -223,9 +223,11 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
             untyped = True
         elif found is not None:
             return found
-    has_text = any(isinstance(as_mapping(each).get("content"), str) for each in messages)
+    contents = [as_mapping(each).get("content") for each in messages]
+    has_text = any(isinstance(each, str) for each in contents)
     if provider == "bedrock":
-        return "bedrock" if untyped or not has_text else "dicts"
+        has_none = any(each is None for each in contents)
+        return "bedrock" if untyped or not (has_text or has_none) else "dicts"
     is_other = has_text or provider in ("openai", "openai-responses", "anthropic", "mistral")
     return "bedrock" if untyped and not is_other else "dicts"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from zlib import crc32
 
 from history_curator.entries import (
     ContentPart,
@@ -22,6 +23,7 @@ _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
 _SIGNATURE = ("thoughtSignature", "thought_signature")
 _DATA = ("inlineData", "inline_data", "fileData", "file_data")
+_LONGEST_NAME = 48
 _MEDIA: dict[str, PartKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
@@ -151,6 +153,8 @@ def _read_id(body: Mapping[str, Any], name: str, what: str, reading: Reading, fi
     if body.get("id") is not None:
         return reading.text_of(body["id"], field)
     count = reading.counts[what, name]
+    if len(name) > _LONGEST_NAME:  # ids longer than providers give cost tokens
+        name = f"{name[: _LONGEST_NAME - 9]}~{crc32(name.encode('utf-8', 'replace')):08x}"
     return f"{name}-{count}" if count > 1 else name
 
 
