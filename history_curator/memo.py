@@ -25,7 +25,7 @@ MEMO_BYTES = 256 * 2**20
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
-_LISTS, _STATES, _LONGEST_LIST = 4, 8, 100_000
+_LISTS, _STATES, _LONGEST_LIST = 4, 8, 200_000
 """How many lists of messages are recognised as a whole, how many states of the window in each, and
 how many messages in the newest at most."""
 

@@ -30,7 +30,7 @@ SHARE_OF_REMOVED = 1 / 8
 """It is never larger than this share of what it stands for."""
 HEADING_TOKENS, HANDLE_TOKENS, TITLES_TOKENS = 22, 48, 26
 """Tokens of a note's first and last line, of a handle, and of the titles within."""
-USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.13, 0.05, 1_000
+USER_SHARE, ACTIONS_SHARE, VALUES_TOKENS = 0.15, 0.05, 1_000
 """Shares of what the user said and of the newest actions, and the most tokens of values."""
 VALUES_PER_KEY = 12
 """The most values under one key: of many that look alike, the wrong one is soon picked."""
