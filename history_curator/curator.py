@@ -342,7 +342,11 @@ class Curator:
             needed, limit = error.needed + overhead, budget.max_tokens
             if budget.anchor is not None:
                 needed = max(limit + 1, budget.anchor.upper_bound(error.needed + budget.overhead))
-            refusal = BudgetUnsatisfiableError(needed, limit, error.irreducible, overhead)
+                needed += budget.reserve
+            tools = budget.overhead - self.counter.priming
+            refusal = BudgetUnsatisfiableError(
+                needed, limit, error.irreducible, overhead, tools=tools, reserve=budget.reserve
+            )
         if self.mode != "shadow":
             raise refusal
         call.warnings.append(str(refusal))

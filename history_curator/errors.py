@@ -109,6 +109,9 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
         max_tokens: int,
         irreducible: Sequence[tuple[int | None, str, int]] = (),
         overhead: int = 0,
+        *,
+        tools: int = 0,
+        reserve: int = 0,
     ) -> None:
         self.needed, self.max_tokens, self.overhead = needed, max_tokens, overhead
         self.irreducible = tuple(irreducible)
@@ -116,11 +119,12 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
             f"{'inserted' if index is None else f'messages[{index}]'} ({role}, {tokens} tokens)"
             for index, role, tokens in self.irreducible
         ]
-        if overhead:
-            parts.append(f"tool schemas, reserve and priming ({overhead} tokens)")
+        beside = {"tool schemas": tools, "reserve": reserve, "priming": overhead - tools - reserve}
+        parts += [f"{name} ({tokens} tokens)" for name, tokens in beside.items() if tokens]
+        fixes = [f"max_tokens of at least {needed}", *["fewer tool schemas"] * bool(tools)]
+        fixes += ["a lower reserve"] * bool(reserve)
         super().__init__(
             f"The smallest view needs {needed} tokens, the budget is {max_tokens}. "
             f"Cannot be left out: {'; '.join(parts) or 'nothing'}. "
-            "Fix: raise max_tokens, lower reserve, send fewer tool schemas, "
-            "or shorten the messages named above."
+            f"Fix: {', '.join(fixes)}, or shorten the messages named above."
         )

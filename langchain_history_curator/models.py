@@ -56,6 +56,7 @@ _MEANT = {
     "summary_prompt": "the manager SummarizingManager(model, prompt=…).",
     "trim_tokens_to_summarize": "the manager SummarizingManager(model, chunk_tokens=…).",
     "edits": "the manager ToolResultClearer(keep=3).",
+    "token_limit": "did you mean 'max_tokens'?",
     "token_counter": "counter=…, which takes the same values.",
     "strategy": "leave it out: the newest messages stay.",
     "include_system": "leave it out: system messages stay.",

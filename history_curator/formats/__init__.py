@@ -184,10 +184,11 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
         ConversionError: when the messages are not a list, or of no known kind.
     """
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
-        raise ConversionError(
-            f"expected a list of messages, got {type(messages).__name__}.",
-            fix="pass a list; wrap a single message in one.",
-        )
+        problem, fix = type(messages).__name__, "pass a list; wrap a single message in one."
+        for name in ("messages", "input", "contents"):
+            if isinstance(messages, Mapping) and name in messages:
+                fix = f'pass its "{name}".'
+        raise ConversionError(f"expected a list of messages, got {problem}.", fix=fix)
     first = messages[0] if messages else {}
     kind = type(first)
     if kind not in _registered:

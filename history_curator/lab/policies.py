@@ -86,7 +86,7 @@ def _trim_messages(max_tokens: int, count: Count, _counter: TokenCounter) -> Sen
 
 def _clear_tool_uses(max_tokens: int, count: Count, _counter: TokenCounter) -> Send:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
-    editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
+    editing = import_extra("langchain.agents.middleware.context_editing", "agents")
     edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
 
     def send(messages: list[Any]) -> list[Any]:

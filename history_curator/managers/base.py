@@ -370,7 +370,10 @@ def check_managers(managers: Sequence[Any], where: str = "managers") -> None:
             name = manager.__name__
             raise ConfigurationError(f"{where}[{position}] is the class {name}. Fix: {name}(...).")
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
-            raise ConfigurationError(
-                f"{where}[{position}] is {a_type(manager)} without a curate method. "
-                "Fix: pass objects with curate(entries, *, context)."
-            )
+            fix = "pass objects with curate(entries, *, context)."
+            if isinstance(manager, int):
+                fix = f"for a budget write max_tokens={manager}."
+            elif isinstance(manager, (list, tuple)):
+                fix = "pass the managers without the brackets."
+            problem = f"{where}[{position}] is {a_type(manager)} without a curate method"
+            raise ConfigurationError(f"{problem}. Fix: {fix}")

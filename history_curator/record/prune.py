@@ -167,8 +167,9 @@ def _open_store(sa: Any, url: str) -> Any:
         # Errors of a driver quote what was written, unless they are told not to.
         engine = sa.create_engine(url, hide_parameters=True)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
-        fix = "Fix: use a URL such as sqlite:///chat.db."
-        raise ConfigurationError(f"The store cannot be opened: {error}. {fix}") from error
+        missing = isinstance(error, ImportError) and error.name
+        fix = f"pip install {missing}" if missing else "use a URL such as sqlite:///chat.db"
+        raise ConfigurationError(f"The store cannot be opened: {error}. Fix: {fix}.") from error
     path = engine.url.database or ""
     is_file = engine.dialect.name == "sqlite" and path and not path.startswith((":", "file:"))
     if is_file and not Path(path).exists():

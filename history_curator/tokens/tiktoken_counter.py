@@ -13,6 +13,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
+from history_curator.config import suggest_name
 from history_curator.errors import ConfigurationError
 from history_curator.tokens.base import MessageCounter
 from history_curator.tokens.heuristic_counter import estimate_tokens
@@ -52,10 +53,9 @@ class TiktokenCounter(MessageCounter):
         family = ModelFamily(encoding, "", encoding) if is_encoding else find_family(encoding)
         if family is None:
             raise ConfigurationError(
-                f"counter: {encoding!r} is neither an encoding ({', '.join(ENCODINGS)}) nor a "
-                f"model of a known family ({', '.join(each.name for each in FAMILIES)}). "
-                "Fix: use one of these, such as o200k_base; in Python "
-                'TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
+                f"counter: {encoding!r} is neither an encoding nor a model of a known family. Fix: "
+                f"{suggest_name(encoding, [*ENCODINGS, *(each.name for each in FAMILIES)])} For "
+                'others TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
             )
         self.encoding = family.encoding
         self.model = None if is_encoding else encoding

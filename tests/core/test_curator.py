@@ -195,9 +195,17 @@ class TestWays:
             curator.curate(loop(3))
         assert len(asyncio.run(curator.acurate(loop(3))).messages) < 8
 
-    def test_a_class_is_no_manager(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"managers\[1\] is the class ToolResultTrunc"):
-            Curator(SlidingWindowManager(4), ToolResultTruncator)  # type: ignore[arg-type]
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (ToolResultTruncator, "the class ToolResultTrunc"),
+            (16_000, "an int .*Fix: for a budget write max_tokens=16000"),
+            ([SlidingWindowManager(3)], "a list .*Fix: pass the managers without the brackets"),
+        ],
+    )
+    def test_what_is_no_manager_is_named_with_its_fix(self, given: Any, said: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"managers\[1\] is {said}"):
+            Curator(SlidingWindowManager(4), given)
 
     def test_pins_and_the_last_n_survive_any_manager(self) -> None:
         messages = loop(30)

@@ -137,3 +137,19 @@ class TestFiles:
         (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * 100_000))
         with pytest.raises(ConversionError, match="more than 1,000 bytes"):
             look(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [(None, "No such file or directory. Fix: check the path."),
+         ("[]", "no request with usage in it. Fix: pass logs"),
+         ("{", r"not JSON .*Fix: the file must be one JSON document")],
+    )  # fmt: skip
+    def test_one_file_without_usage_is_one_problem_with_one_fix(
+        self, tmp_path: Path, text: str | None, said: str
+    ) -> None:
+        path = tmp_path / "nothing.json"
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(ConversionError, match=f"nothing.json.*{said}") as caught:
+            look(path)
+        assert str(caught.value).count("Fix:") == 1

@@ -180,7 +180,10 @@ def test_a_mapping_a_list_and_a_text_of_another_class_read_as_plain_ones():
         assert Curator().curate([message]).messages[0] is message
 
 
-@pytest.mark.parametrize("messages", ["hi", {"role": "user"}, 7])
-def test_a_conversation_that_is_no_list_is_an_error_that_says_so(messages):
-    with pytest.raises(ConversionError, match="expected a list of messages"):
+@pytest.mark.parametrize(
+    ("messages", "fix"),
+    [("hi", "wrap"), ({"role": "user"}, "wrap"), (7, "wrap"), ({"messages": []}, 'its "messages"')],
+)
+def test_a_conversation_that_is_no_list_is_an_error_that_says_so(messages, fix):
+    with pytest.raises(ConversionError, match=f"expected a list of messages.*Fix: .*{fix}"):
         find_format(messages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -148,10 +149,15 @@ class TestPolicies:
         assert found.tokens_sent > 0
         assert name in policy_names()
 
-    def test_a_peer_that_is_not_installed_is_skipped_with_a_note(self) -> None:
-        found = run([session(4)], {"absent": Absent(), "all": "no curation"})
+    def test_a_peer_that_is_not_installed_is_skipped_with_a_note(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "langchain.agents.middleware.context_editing", None)
+        chosen = {"absent": Absent(), "all": "no curation", "edit": "clear-tool-uses"}
+        found = run([session(4)], chosen, max_tokens=9_000)
         assert not found["absent"].measured
         assert "pip install" in found["absent"].note
+        assert 'pip install "history-curator[agents]"' in found["edit"].note
         assert "skipped" in str(found)
         assert found.frontier() == ["all"]
 

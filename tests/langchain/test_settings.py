@@ -157,6 +157,7 @@ class TestHints:
             ({"trim_tokens_to_summarize": 500}, "SummarizingManager.model, chunk_tokens="),
             ({"edits": []}, "ToolResultClearer"),
             ({"token_counter": len}, "counter="),
+            ({"token_limit": 500}, "did you mean 'max_tokens'"),
             ({"strategy": "last"}, "leave it out"),
         ],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,17 @@ async def test_llamaindex_rows_are_trimmed(tmp_path: Path) -> None:
 
 
 class TestErrors:
-    def test_a_store_that_is_not_there_is_not_made(self, tmp_path: Path) -> None:
+    def test_a_store_that_is_not_there_is_not_made(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with pytest.raises(ConfigurationError, match="no store at"):
             prune_store(f"sqlite:///{tmp_path / 'none.db'}")
         assert not (tmp_path / "none.db").exists()
         with pytest.raises(ConfigurationError, match=r"sqlite:///chat\.db"):
             prune_store("chat.db")
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(ConfigurationError, match="Fix: pip install psycopg"):
+            prune_store("postgresql://x/y")
 
     def test_a_store_without_conversations_is_refused(self, tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "other.db") as connection:

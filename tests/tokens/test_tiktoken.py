@@ -159,9 +159,13 @@ class TestIdentity:
         names = {TiktokenCounter(**each).name for each in options}  # type: ignore[arg-type]
         assert len(names) == len(options)
 
-    def test_an_unknown_name_says_what_is_known(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"o200k_base.*claude.*Fix"):
-            TiktokenCounter("o200k_bass")
+    @pytest.mark.parametrize(
+        ("name", "fix"), [("o200k_bass", "did you mean 'o200k_base'"),
+                          ("gpt4o", "did you mean 'gpt-4o'"), ("acme", "known: .*claude.*o200k_base")]
+    )  # fmt: skip
+    def test_an_unknown_name_says_what_is_known(self, name: str, fix: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{name}.*Fix: {fix}"):
+            TiktokenCounter(name)
 
     def test_a_factor_must_be_positive(self) -> None:
         with pytest.raises(ConfigurationError, match="factor"):
