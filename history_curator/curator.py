@@ -284,7 +284,7 @@ class Curator:
         entries, counted, budget = view.entries, view.tokens + call.overhead, call.budget
         if self.mode == "shadow":
             report = [self._explain(call, view)]
-            entries, counted = call.record.entries(), report[0].tokens_before + call.overhead
+            entries, counted = call.record.entries(), report[0].tokens_before
         shown = call.given if self.mode == "shadow" else call.format.write(entries)
         tokens, error, observe = counted, None, None
         if budget is not None:

@@ -19,7 +19,7 @@ from history_curator.tokens import TokenCounter
 __all__ = ["CurationReport", "Decision", "Step"]
 
 _NUMBERS = (
-    "original_count", "curated_count", "tokens", "max_tokens", "overhead", "prefix_entries",
+    "original_count", "curated_count", "tokens", "tokens_before", "max_tokens", "overhead", "prefix_entries",
     "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
 )  # fmt: skip
 _VOLATILE = {"recollection", "placeholder"}
@@ -151,8 +151,9 @@ class CurationReport:
 
     @cached_property
     def tokens_before(self) -> int:
-        """Tokens of the whole record, counted on demand."""
-        return sum(map(self.count_entry, self.record))
+        """Tokens of a request with the whole record, its tool schemas and priming as in `tokens`."""
+        entries = sum(map(self.count_entry, self.record))
+        return entries + self.tokens - sum(map(self.count_entry, self.view))
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:

@@ -148,10 +148,9 @@ def _compact(decision: Mapping[str, Any], tools: Mapping[str, str]) -> dict[str,
 
 def _write_stats(data: Mapping[str, Any]) -> str:
     tokens, budget, prefix = data["tokens"], data["max_tokens"], data["prefix_tokens"]
-    before = sum(row.get("tokens_before", 0) for row in data["decisions"])
     changed = sum(n for action, n in data["actions"].items() if action != "kept")
     cards = [
-        ("Tokens on record", before, ""),
+        ("Tokens on record", data["tokens_before"], ""),
         ("Tokens sent", tokens, f"{tokens / budget:.0%} of {budget:,}" if budget else "no budget"),
         ("Messages in the view", data["sent"], f"of {data['given']:,}"),
         ("Changed by decisions", changed, ""),

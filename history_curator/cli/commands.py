@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from history_curator import __version__
 from history_curator.cli.terminal import (
@@ -59,12 +60,23 @@ Policies = Annotated[list[str] | None, typer.Option(
     "--policy", help=f"One of {', '.join(policy_names())}, or NAME=config.yaml; may be repeated.")]
 Config = Annotated[Path | None, typer.Option(
     "--config", "-c", help="A YAML or TOML file with the options; those given here win.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Also write a page for a browser.")]
+Output = Annotated[Path | None, typer.Option(
+    "--output", "-o", help="Write the messages to this file, not to standard output.")]
+Budgets = Annotated[list[int] | None, typer.Option(
+    "--budget", "-b", min=1, help="A budget to replay under; may be repeated.",
+    show_default=", ".join(map(str, BUDGETS)))]
+Numbers = Annotated[Path | None, typer.Option(
+    "--output", "-o", help="Also write all numbers to this file, as JSON.")]
+Html = Annotated[Path | None, typer.Option(
+    "--html", help="Also write a page for a browser to this file.")]
+Page = Annotated[Path | None, typer.Option(
+    "--html", "--output", "-o", help="Write a page for a browser to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Which = Annotated[int | None, typer.Option(
     "--which", "-w", min=0, help="The number of the conversation, where the file has several.")]
 # fmt: on
+
+RULES = "Rules: https://history-curator.github.io/history-curator/providers/"
 
 app = typer.Typer(
     name="history-curator",
@@ -173,6 +185,7 @@ def curate(
     if len(views) == 1:
         lines = [json.dumps(views[0]["messages"], ensure_ascii=False, indent=2)]
     write_text("".join(f"{line}\n" for line in lines), output)
+    say_written(output)
 
 
 @app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")
@@ -194,6 +207,9 @@ def check(files: Files, *, provider: Provider = None) -> None:
         heads, title = ("conversation", "message", "rule", "problem"), provider or "some provider"
         console().print(Table("", heads, rows, text_last=True).to_rich(title=f"Refused by {title}"))
         console().print(f"{count_of(len(rows), 'violation')} in {len(refused)} of {total}.")
+        rules = f" -p {provider}" if provider else ""
+        fix = f"Fix: history-curator curate {files[0]}{rules} -o fixed.json"
+        console().print(escape(f"{fix}\n{RULES}"), soft_wrap=True)
     else:
         console().print(f"[green]{total}, valid for {provider or 'every supported provider'}.")
     if rows or problems:
@@ -210,7 +226,7 @@ def explain(
     counter: Counter = None,
     config: Config = None,
     which: Which = None,
-    html: Html = None,
+    html: Page = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the decision for each message of a conversation, with the reason."""
@@ -230,7 +246,7 @@ def explain(
 def session(
     file: File,
     *,
-    output: Output = Path("session.html"),
+    html: Page = Path("session.html"),
     max_tokens: ReplayBudget = 32_000,
     policy: Policies = None,
     provider: Provider = None,
@@ -238,14 +254,14 @@ def session(
     which: Which = None,
 ) -> None:
     """Write one page with every call of a conversation, under the curator or two policies."""
-    _check_folders(output)
+    _check_folders(html)
     talk, names = _read_one(file, which), policy or []
     names = names if len(names) == 2 else ["curator", *names]
     page = SessionPage(
         talk.messages, _build_policies(names, max_tokens, provider, counter), tools=talk.tools,
         max_tokens=max_tokens, provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
-    say_written(page.to_html(output or Path("session.html")))
+    say_written(page.to_html(html or Path("session.html")))
 
 
 @app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
@@ -282,9 +298,9 @@ def compare(
     pricing: Pricing = "anthropic",
     counter: Counter = None,
     html: Html = None,
-    output: Output = None,
+    output: Numbers = None,
 ) -> None:
-    """Replay recorded conversations under several policies and compare them; --output is JSON."""
+    """Replay recorded conversations under several policies and compare them."""
     _check_folders(output, html)
     policies = _build_policies(policy or policy_names(), max_tokens, provider, counter)
     results = replay(
@@ -301,10 +317,10 @@ def compare(
 
 @app.command(epilog="Example: history-curator demo -n 12000")
 @friendly
-def demo(output: Output = None, max_tokens: ReplayBudget = 12_000) -> None:
+def demo(html: Page = None, max_tokens: ReplayBudget = 12_000) -> None:
     """Curate an agent's session in front of you and write its page."""
-    _check_folders(output)
-    run_demo(max_tokens, output)
+    _check_folders(html)
+    run_demo(max_tokens, html)
 
 
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
@@ -340,11 +356,11 @@ def prune(
 def doctor(
     files: Files,
     *,
-    budget: Annotated[list[int] | None, typer.Option("--budget", "-b", min=1)] = None,
+    budget: Budgets = None,
     what_if: Annotated[bool, typer.Option(help="Replay the sessions under policies.")] = True,
     html: Html = None,
     as_json: AsJson = False,
-    output: Output = None,
+    output: Numbers = None,
 ) -> None:
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
     _check_folders(html, output)
@@ -355,6 +371,6 @@ def doctor(
         found.to_json(output)
     if as_json:
         sys.stdout.write(found.to_json() + "\n")
-        return
-    print_diagnosis(found)
-    say_written(html)
+    else:
+        print_diagnosis(found)
+    say_written(output, html)

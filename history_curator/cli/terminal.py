@@ -68,9 +68,8 @@ def warn(lines: Sequence[str], style: str = "yellow") -> None:
 
 
 def say_written(*paths: Path | None) -> None:
-    """Name the files that were written."""
-    for path in filter(None, paths):
-        console().print(f"Written: {escape(str(path))}", soft_wrap=True)
+    """Name the files that were written, on standard error."""
+    warn([f"Written: {path}" for path in paths if path], style="")
 
 
 def print_decisions(report: CurationReport) -> None:
@@ -142,7 +141,7 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
         f"left out  {count_of(gone, 'message')}, which your record keeps; "
         f"{count_of(len(notes), 'note')} of {sum(notes):,} tokens in their place"
     )
-    heads = ("", "tokens", "cached", "cost", "lost", "invalid", "over")
+    heads = ("", "tokens", "cached", "cost", "missed", "invalid", "over")
     rows = [
         (name, short_number(each.tokens_sent), percent(each.cached_share), f"{each.cost:.3f}",
          f"{each.lost} of {each.needed}", f"{each.invalid}", f"{each.over_budget}")
@@ -153,7 +152,7 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
     table.caption_justify = "left"
     table.caption = (
         "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
-        "price (Anthropic); lost was needed by a later call and out of view; invalid requests "
+        "price (Anthropic); missed was needed by a later call and out of view; invalid requests "
         "break a rule of the provider, over are requests over the budget."
     )
     screen.print(table)
@@ -164,4 +163,5 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
     screen.print("\nEvery call, message and reason on one page (open it in a browser).")
-    screen.print(escape(str(page.to_html(output).resolve())), style="bold", soft_wrap=True)
+    written = f"Written: {page.to_html(output).resolve()}"
+    screen.print(escape(written), style="bold", soft_wrap=True)

@@ -214,7 +214,10 @@ AS_IT_WAS = "as it was"
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One policy on all sessions: its cost, and the share and number of what later calls missed."""
+    """One policy on all sessions: its cost, and the share and number of what later calls missed.
+
+    One that needs a package which is absent is `skipped`.
+    """
 
     policy: str
     budget: int | None
@@ -222,6 +225,7 @@ class WhatIf:
     missed: float
     lost: int
     note: str = ""
+    skipped: bool = False
 
 
 def _send_as_it_was(conversation: LabConversation, _counter: TokenCounter) -> View:
@@ -272,7 +276,8 @@ def what_if(
             prompts, results.tallies[result.name], results.tallies[AS_IT_WAS], strict=True
         )
         saved = sum(paid * (1 - now.cost / was.cost) for paid, now, was in replays if was.cost)
-        found.append(WhatIf(name, budget, total - saved, result.missed, result.lost, result.note))
+        numbers = total - saved, result.missed, result.lost
+        found.append(WhatIf(name, budget, *numbers, result.note, not result.measured))
     return found
 
 

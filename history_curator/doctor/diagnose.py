@@ -104,6 +104,8 @@ class Diagnosis:
         if self.usage["cache_read"]:
             share = percent(self.simulated_read / self.usage["cache_read"], 1)
             found.append(f"Simulated cache reads are {share} of the reported ones.")
+        if self.what_if:
+            found.append("Budgets are for what the logs hold; the rest of a prompt comes on top.")
         if self.problems:
             found.append(f"{count_of(len(self.problems), 'problem')} while reading:")
         return [*found, *self.problems]
@@ -127,7 +129,7 @@ class Diagnosis:
         saved = 1 - best.cost / was.cost if was.cost else 0.0
         if saved < 0.005 and was.missed - best.missed < 0.0005:  # it would read as the same
             return (
-                "No policy tried costs less without losing more: what was sent is fine as it was."
+                "No policy tried costs less without missing more: what was sent is fine as it was."
             )
         cost = f"saved {percent(saved)} of the cost" if saved >= 0.005 else "cost about the same"
         lost = f"missed {count_of(best.lost, 'thing')} they used" if best.lost else "missed nothing"
@@ -166,10 +168,11 @@ class Diagnosis:
                  bust.reason)
                 for bust in self.busts[: most // 2]]),
             ("What if: missed is the share of what calls used that was not in their view",
-             "policy,budget,cost,of as it was,missed,lost,", [
-                (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
-                 percent(each.cost / total), percent(each.missed, 1), f"{each.lost:,}",
-                 each.note[:60])
+             "policy,budget,cost,of as it was,missed,things,", [
+                (each.policy, f"{each.budget:,}" if each.budget else "–",
+                 *(["–"] * 4 if each.skipped else
+                   [money(each.cost), percent(each.cost / total), percent(each.missed, 1),
+                    f"{each.lost:,}"]), each.note[:60])
                 for each in self.what_if]),
         ]  # fmt: skip
         return [

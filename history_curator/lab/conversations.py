@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
+from itertools import dropwhile
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
@@ -119,9 +120,10 @@ class LabConversation:
 
     @cached_property
     def calls(self) -> tuple[int, ...]:
-        """Indexes of the entries that the model wrote in answer to another one."""
-        entries = enumerate(self.entries)
-        return tuple(at for at, each in entries if at and each.role is MessageRole.ASSISTANT)
+        """Indexes of the entries that the model wrote in answer to another one; a greeting is none."""
+        opening = (MessageRole.SYSTEM, MessageRole.ASSISTANT)
+        entries = dropwhile(lambda pair: pair[1].role in opening, enumerate(self.entries))
+        return tuple(at for at, each in entries if each.role is MessageRole.ASSISTANT)
 
     @cached_property
     def entry_times(self) -> tuple[float | None, ...]:

@@ -41,7 +41,9 @@ class Table(NamedTuple):
         as_text = import_extra("rich.text", "cli").Text
         for number, head in enumerate(self.heads):
             if number == 0 or (self.text_last and number == len(self.heads) - 1):
-                drawn.add_column(head, overflow="fold", min_width=None if number else 8)
+                words = (word for row in self.rows for word in row[number].split())
+                width = min(18, max(map(len, words), default=8))  # no name breaks in a word
+                drawn.add_column(head, overflow="fold", min_width=None if number else width)
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
@@ -192,12 +194,14 @@ class ReplayResults:
 
     Attributes:
         tallies: for each policy its results on each conversation.
+        max_tokens: the budget of the policies that have none of their own.
     """
 
     policies: Mapping[str, PolicyResult]
     tallies: Mapping[str, Sequence[PolicyResult]]
     pricing: str
     provider: str
+    max_tokens: int | None = None
 
     def __getitem__(self, name: str) -> PolicyResult:
         return self.policies[name]
@@ -221,7 +225,8 @@ class ReplayResults:
 
     def describe_run(self) -> str:
         """Return how it was measured, in one line."""
-        return f"{self.pricing} prices, {self.provider} rules"
+        budget = "" if self.max_tokens is None else f"a budget of {self.max_tokens:,} tokens, "
+        return f"{budget}{self.pricing} prices, {self.provider} rules"
 
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
@@ -266,15 +271,10 @@ class ReplayResults:
         return [result.to_dict() for result in self.policies.values()]
 
     def frontier(self) -> list[str]:
-        """Return the sound policies no other beats on both cost and missed, cheapest first.
-
-        Where no policy is sound, those that gave every view are compared.
-        """
-        measured = [each for each in self.policies.values() if each.measured and each.tokens_sent]
-        sound = [each for each in measured if each.sound]
-        candidates = sound or [each for each in measured if not each.failed] or measured
+        """Return the sound policies no other beats on both cost and missed, cheapest first."""
+        sound = [each for each in self.policies.values() if each.sound and each.tokens_sent]
         best: list[PolicyResult] = []
-        for each in sorted(candidates, key=lambda one: (one.cost, one.missed)):
+        for each in sorted(sound, key=lambda one: (one.cost, one.missed)):
             if not best or each.missed < best[-1].missed:
                 best.append(each)
         return [each.name for each in best]
@@ -286,6 +286,11 @@ class ReplayResults:
             ConfigurationError: when there is no measurement to judge by.
         """
         line = [self.policies[name] for name in self.frontier()]
+        if not line and any(each.tokens_sent for each in self.policies.values()):
+            raise ConfigurationError(
+                "No policy is recommended: each sent a request that is invalid or over the budget, "
+                "or gave no view. Fix: a larger budget, or the rules of your own provider."
+            )
         if not line:
             notes = "; ".join(self.notes()[1:]) or "No message answers another one."
             raise ConfigurationError(

@@ -149,7 +149,7 @@ def replay(
         for each in row:
             totals[each.name].add(each)
     tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
-    return ReplayResults(totals, tallies, sheet.name, provider or "no")
+    return ReplayResults(totals, tallies, sheet.name, provider or "no", max_tokens)
 
 
 def _run_all(measurement: Measurement, talks: Sequence[LabConversation], executor: Any) -> Any:

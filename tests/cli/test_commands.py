@@ -45,8 +45,9 @@ class TestDemo:
         assert done.exit_code == 0, done.output
         assert len(done.output.splitlines()) <= 30
         assert str(target) in done.output.replace("\n", "")
-        for said in ("went in", "is sent", "left out", "curator", "newest that fit", "cached",
-                      "cost", "lost", "invalid", "over"):  # fmt: skip
+        went_in = f"{count_tokens(sample_conversation()):,} tokens"
+        for said in ("went in", went_in, "is sent", "left out", "curator", "newest that fit",
+                     "cached", "cost", "missed", "invalid", "over"):  # fmt: skip
             assert said in done.output
         assert "24 calls of a session" in target.read_text(encoding="utf-8")
 
@@ -121,6 +122,9 @@ class TestCheck:
         assert done.exit_code == 1
         assert "P6" in done.output
         assert "2 violations in 1 of 1 conversation." in done.output
+        assert (
+            "Fix: history-curator curate - -p openai -o fixed.json\nRules: https://" in done.output
+        )
 
 
 class TestExplain:
@@ -183,11 +187,14 @@ class TestExplain:
         numbers = [line.split()[0] for line in lines[2:] if line[:2].strip().isdigit()]
         assert numbers == list(map(str, expected))
         assert f" {expected[-1]} " in run("check", path).output
-        for command in ("explain --html", "session -o"):
+        for command in ("explain --html", "explain -o", "session --html", "session -o"):
             name, option = command.split()
-            run(name, path, option, page := tmp_path / "page.html")
+            done = run(name, path, option, page := tmp_path / "page.html")
+            assert f"Written: {page}" in done.stderr
             data = embedded(page.read_text(encoding="utf-8"))
             rows = data.get("decisions") or data["entries"]
+            if name == "explain":
+                assert data["tokens_before"] == count_tokens(said)
             shown = [row["message"] for row in rows if row["message"] is not None]
             assert shown == expected
 
@@ -316,6 +323,9 @@ class TestCompare:
         assert "Use curator." in shown.output
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert "<h1>Use curator.</h1>" in page
+        assert "a budget of 8,000 tokens" in page
+        assert "a budget of 8,000 tokens" in shown.output
+        assert "Written:" in shown.stderr
         assert "<script" not in page
         assert "http:" not in page.replace("http-equiv", "")
         assert (tmp_path / "r.json").stat().st_size > 0

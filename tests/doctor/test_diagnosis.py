@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,15 @@ class TestWhatIf:
         assert small.cost < was.cost
         assert (was.missed, large.missed) == (0.0, 0.0)
 
+    def test_a_policy_that_is_not_installed_has_dashes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "langchain.agents.middleware.context_editing", None)
+        peers = ("clear-tool-uses",)
+        found = look(session(3), tmp_path, budgets=(9_000,), peers=peers, executor="serial")
+        assert found.tables()[-1].rows[-1][2:6] == ("–",) * 4
+        assert "Budgets are for what the logs hold" in " ".join(found.notes())
+
     def test_where_nothing_is_saved_there_is_no_advice(self, tmp_path: Path) -> None:
         found = look(session(8), tmp_path, budgets=(100_000,), peers=(), executor="serial")
         was, ours = found.what_if
@@ -135,7 +145,8 @@ class TestShape:
         assert set(data["cost"]) == {*data["usage"], "total", "unit"}
         assert list(data["busts"][0]) == ["session", "call", "reason", "tokens", "cost"]
         assert list(data["tools"][0]) == ["name", "tokens", "share", "unused"]
-        assert list(data["what_if"][1]) == ["policy", "budget", "cost", "missed", "lost", "note"]
+        fields = ["policy", "budget", "cost", "missed", "lost", "note", "skipped"]
+        assert list(data["what_if"][1]) == fields
         assert data["sessions"] == 1
         assert data["problems"] == []
 

@@ -65,6 +65,11 @@ class TestMeasuring:
         assert (found.calls, found.missed) == (7, 0)
         assert 0.7 < found.cached_share < 1
 
+    def test_a_greeting_before_any_question_is_no_call(self) -> None:
+        talk = [system(), assistant("how can I help?"), user("hi"), assistant("hello")]
+        found = run([talk], ["curator"], max_tokens=4_000)["curator"]
+        assert (found.calls, found.invalid) == (1, 0)
+
     def test_a_result_that_left_the_view_is_missed_when_its_call_is_repeated(self) -> None:
         found = run([LOOPING], {"mine": Curator(max_tokens=900), "all": "no curation"})
         assert found["mine"].lost == 1
