@@ -172,7 +172,7 @@ class Diagnosis:
                 (each.policy, f"{each.budget:,}" if each.budget else "–",
                  *(["–"] * 4 if each.skipped else
                    [money(each.cost), percent(each.cost / total), percent(each.missed, 1),
-                    f"{each.lost:,}"]), each.note[:60])
+                    f"{each.lost:,}"]), each.note[:90])
                 for each in self.what_if]),
         ]  # fmt: skip
         return [

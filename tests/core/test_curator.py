@@ -45,11 +45,24 @@ class TestBudget:
         assert curation.tokens == count_tokens(curation.messages, tools=tools)
         assert curation.tokens + 20 <= budget
 
-    def test_a_refusal_names_what_does_not_fit(self) -> None:
+    @pytest.mark.parametrize(
+        ("options", "fixes"),
+        [
+            ({}, ""),
+            ({"tools": [{"name": "f", "description": "find"}]}, ", fewer tool schemas"),
+            ({"reserve": 9}, ", a lower reserve"),
+        ],
+    )
+    def test_a_refusal_names_what_does_not_fit_and_what_would(
+        self, options: dict[str, Any], fixes: str
+    ) -> None:
         messages = [system("s"), user("word " * 500)]
         with pytest.raises(BudgetUnsatisfiableError) as caught:
-            Curator(max_tokens=100).curate(messages)
+            Curator(max_tokens=100).curate(messages, **options)
         assert caught.value.max_tokens == 100
+        needed = caught.value.needed
+        assert f"Fix: max_tokens of at least {needed}{fixes}, or shorten" in str(caught.value)
+        Curator(max_tokens=needed).curate(messages, **options)
         assert caught.value.needed > 500
         assert [index for index, _, _ in caught.value.irreducible] == [0, 1]
         assert "messages[1]" in str(caught.value)

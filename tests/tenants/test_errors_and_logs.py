@@ -184,7 +184,6 @@ def test_what_a_warning_of_validation_says() -> None:
 def test_a_budget_that_nothing_fits() -> None:
     with pytest.raises(BudgetUnsatisfiableError) as caught:
         Curator(max_tokens=10).curate([{"role": "user", "content": SECRET * 20}])
-    assert f"Fix: max_tokens of at least {caught.value.needed}, or shorten" in str(caught.value)
     assert WORD not in str(caught.value) + repr(caught.value)
 
 
