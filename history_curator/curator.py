@@ -7,9 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from history_curator.config import CuratorConfig, check_options
+from history_curator.config import CuratorConfig, CuratorOptions, check_names, check_options
 from history_curator.curation import Call, CallBudgets, CallOptions, Curation
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
@@ -119,7 +119,9 @@ class Curator:
         preserve_last_n: int | None = None,
         calibration: UsageAnchor | bool | None = None,
         cache_bytes: int = MEMO_BYTES,
+        **unknown: NoReturn,
     ) -> None:
+        check_names("Curator", unknown, CuratorOptions.__annotations__)
         check_options(locals())
         check_managers(managers)
         self.managers = managers

@@ -303,6 +303,8 @@ class TestOptions:
     def test_an_unknown_name_gets_the_closest_known_one(self) -> None:
         with pytest.raises(ConfigurationError, match=r"'max_tokns'.*did you mean 'max_tokens'"):
             check_names("Curator", {"max_tokns": 5}, OPTIONS)
+        with pytest.raises(ConfigurationError, match=r"'max_token'.*did you mean 'max_tokens'"):
+            Curator(max_token=5)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=r"'mode'. Fix: known: a, b\."):
             check_names("Curator", ["mode"], ["a", "b"])
         with pytest.raises(ConfigurationError, match="Fix: leave it out"):
