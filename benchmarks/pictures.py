@@ -182,7 +182,7 @@ def write_tables(sessions: Sequence[dict[str, Any]]) -> None:
             picture.savefig(ROOT / "docs" / "pictures" / "frontier.svg", metadata={"Date": None})
     (GENERATED / "front.md").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
     readme = ROOT / "README.md"
-    more = "[All numbers and the method](docs/benchmarks.md)."
+    more = "[All numbers and the method](https://history-curator.github.io/history-curator/benchmarks/)."
     block = f"<!-- front -->\n{texts[0]} {more}\n<!-- /front -->"
     found = readme.read_text(encoding="utf-8")
     found = re.sub(r"<!-- front -->.*?<!-- /front -->", lambda _: block, found, flags=re.DOTALL)

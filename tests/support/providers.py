@@ -81,12 +81,18 @@ class Provider:
     def fills(self, *, versions: Iterable[int] = (0,)) -> list[list[float]]:
         """Return how full views were when the next one was cut, five calls after each version began.
 
+        A second cut right after one is that of an estimate that moved, which is rare and is left out.
+
         Args:
             versions: the numbers of the requests at which another version of the model began.
         """
         counts = self.counts
         cuts = [
-            [at for at in range(first + 6, last) if counts[at] < counts[at - 1]]
+            [
+                at
+                for at in range(first + 6, last)
+                if counts[at] < counts[at - 1] and counts[at - 1] >= counts[at - 2]
+            ]
             for first, last in pairwise((*versions, len(counts)))
         ]
         return [[round(counts[at - 1] / self.limit, 3) for at in some] for some in cuts]
