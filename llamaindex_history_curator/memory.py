@@ -203,7 +203,7 @@ class CuratedMemory(RecordMemory):
             curation: Curation = yield Call(*curate, (messages,), options)
         except BudgetUnsatisfiableError as error:
             # The smallest view there is: the provider's refusal says more than an error of ours.
-            logger.warning("%s: only the latest turn is returned. %s", self, error)
+            logger.warning("%s: what must stay is returned. %s", self, error)
             options, is_degraded = {**options, "max_tokens": error.needed}, True
             curation = yield Call(*curate, (messages,), options)
         publish(curation, "memory", is_degraded=is_degraded)
