@@ -131,7 +131,7 @@ class TestRoomForTheCaller:
         with caplog.at_level(logging.WARNING):
             view = kept.get(initial_token_count=initial)
         assert texts(view) == ["rules", big]
-        assert "latest turn" in caplog.text
+        assert "what must stay" in caplog.text
 
 
 class TestRecord:
