@@ -5,6 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+try:
+    import langchain_core  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "langchain_history_curator needs langchain-core, which is not installed. "
+        'Fix: pip install "history-curator[langchain]"'
+    ) from error
+
 from history_curator.integrations import Budget
 from langchain_history_curator.chat_history import ChatHistoryBranches, CuratedChatMessageHistory
 from langchain_history_curator.messages import LangChainFormat, pin
