@@ -85,6 +85,7 @@ class ViewBuilder:
         self.query = query or ""
         self._previous = previous
         self._cold_units = cold_units
+        self._aside = 0  # tokens set aside for a block
         self._states: dict[int, WindowStates] = {}
 
     def build_unlimited(self) -> View:
@@ -103,6 +104,7 @@ class ViewBuilder:
         repeated on the next call. The arguments are those of `fit`.
         """
         retriever, aside = self.options.retriever, self.options.count_aside(self.pairing)
+        self._aside = aside
         view = self.fit(usual - aside, limit, likely_limit)
         if retriever is None or (aside and not view.cutoff_index):
             return view
@@ -263,7 +265,7 @@ class ViewBuilder:
     def _extends_previous_view(self, view: View) -> bool:
         usual, limit = self.usual, self.limit
         if self._previous is not None and self._previous.anchor is not None:
-            usual = self._round_down(self._previous.usual - self.heading.tokens)
+            usual = self._round_down(self._previous.usual - self._aside - self.heading.tokens)
             limit = self._previous.available
         past = self.find_states(usual).before.restore_if_all_fits(limit - self.fixed_tokens)
         earlier: View | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -347,3 +348,26 @@ class TestRealConversations:
                 found[name] += all(messages[at]["content"] in view for at in question["evidence"])
         assert found["relevant"] > 0.75 * len(questions)
         assert found["relevant"] > 2 * found["plain"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("provider", ["core", "bedrock"])
+def test_a_prefix_that_changes_is_reported_where_usage_is_known(provider: str, seed: int) -> None:
+    """The tokens set aside for a block were set aside for the request before as well."""
+    rng, words = random.Random(seed), ["alpha", "river", "stone", "cloud", "paper", "metal"]
+    curator = Curator(max_tokens=300, provider=provider)
+    messages: list[Message] = []
+    before = None
+    for turn in range(30):
+        messages.append(user(f"{turn} " + " ".join(rng.choices(words, k=rng.randint(1, 50)))))
+        try:
+            now = curator.curate(messages, reserve=50)
+        except BudgetUnsatisfiableError:
+            before = None
+        else:
+            if before is not None and not now.report.compacted:
+                promised = before.report.prefix_entries
+                assert now.entries[:promised] == before.entries[:promised]
+            now.observe({"prompt_tokens": int(now.tokens * 1.3), "completion_tokens": 1})
+            before = now
+        messages.append(assistant(" ".join(rng.choices(words, k=rng.randint(1, 70)))))
