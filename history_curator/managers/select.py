@@ -53,7 +53,8 @@ class SlidingWindowManager(BuiltInManager):
             return list(entries)
         units = pair(entries)
         start = _start_of_newest(units, size)
-        if context.opens_with_user and size > 1 and units[start].kind != "user":
+        first = units[start].kind if start < len(units) else "user"
+        if context.opens_with_user and size > 1 and first != "user":
             start = _start_of_newest(units, size - 1)  # a note of ours counts as part of the window
         newest = {
             id(entry.root)

@@ -277,3 +277,10 @@ def test_a_note_of_ours_counts_as_part_of_a_sliding_window(provider: str) -> Non
             sum(entry.role is not MessageRole.SYSTEM for entry in view) <= size + 1
         )  # the question
         assert view[1].role is MessageRole.USER
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+def test_a_sliding_window_over_results_without_calls_has_none_of_them(size: int) -> None:
+    messages = [result(f"c{number}", "stray") for number in range(8)]
+    view = Curator(SlidingWindowManager(size)).curate(messages, tail="request").messages
+    assert not any(message["role"] == "tool" for message in view)
