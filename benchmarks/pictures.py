@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import front
 from benchmarks.data import GENERATED, ROOT, load
-from history_curator.lab import SessionPage, plot_frontier, sample_conversation
+from history_curator.lab import SessionPage, sample_conversation
 
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
 CACHED, NEW, NOTE, GONE, COMPACTED = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
@@ -178,8 +178,12 @@ def write_tables(sessions: Sequence[dict[str, Any]]) -> None:
         texts.append("\n".join([*front.table(results), "", front.describe(results, budget)]))
         print(texts[-1], flush=True)
         if budget == BUDGET:
-            picture = plot_frontier(results).figure
-            picture.savefig(ROOT / "docs" / "pictures" / "frontier.svg", metadata={"Date": None})
+            axes = results.to_frame().plot.scatter("cost", "missed", c="none")
+            for name, each in results.policies.items():
+                place, face = (each.cost, each.missed), "C0" if each.sound else "none"
+                axes.scatter(*place, facecolor=face, edgecolor="C0")
+                axes.annotate(name, place)
+            axes.figure.savefig(ROOT / "docs/pictures/frontier.svg", metadata={"Date": None})
     (GENERATED / "front.md").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
     readme = ROOT / "README.md"
     more = "[All numbers and the method](https://history-curator.github.io/history-curator/benchmarks/)."

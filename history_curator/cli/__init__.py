@@ -17,15 +17,9 @@ def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
 def main() -> None:
     """Run the command line.
 
-    Without typer and rich only ``--version`` works; everything else says how to install them, with
-    exit code 2. When the reader of a pipe has gone, the command ends quietly with exit code 141, as
-    other tools do.
+    Without typer and rich it says how to install them, with exit code 2. When the reader of a pipe has
+    gone, the command ends quietly with exit code 141, as other tools do.
     """
-    if sys.argv[1:] == ["--version"]:
-        from history_curator import __version__
-
-        sys.stdout.write(f"history-curator {__version__}\n")
-        return
     try:
         from history_curator.cli.commands import app
     except ImportError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,22 +14,22 @@ from rich.markup import escape
 
 from history_curator import __version__
 from history_curator.cli.terminal import (
+    Commands,
     console,
-    friendly,
     print_decisions,
-    print_diagnosis,
-    print_results,
+    print_findings,
     run_demo,
     say_written,
     warn,
 )
 from history_curator.config import RetentionConfig
 from history_curator.curator import Curator
-from history_curator.doctor import BUDGETS, diagnose
+from history_curator.doctor import BUDGETS, Diagnosis, diagnose
 from history_curator.entries import MessageRole, check_folder
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab import (
     LabConversation,
+    ReplayResults,
     SessionPage,
     load_conversations,
     policy_names,
@@ -71,7 +70,6 @@ Html = Annotated[Path | None, typer.Option(
     "--html", help="Also write a page for a browser to this file.")]
 Page = Annotated[Path | None, typer.Option(
     "--html", "--output", "-o", help="Write a page for a browser to this file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Which = Annotated[int | None, typer.Option(
     "--which", "-w", min=0, help="The number of the conversation, where the file has several.")]
 # fmt: on
@@ -80,6 +78,7 @@ RULES = "Rules: https://history-curator.github.io/history-curator/providers/"
 
 app = typer.Typer(
     name="history-curator",
+    cls=Commands,
     help="Keep the full history; send the model a view that fits.",
     epilog="Exit codes: 0 done, 1 violations found (check), 2 input or settings cannot be used.",
     no_args_is_help=True,
@@ -161,8 +160,17 @@ def _check_folders(*paths: Path | None) -> None:
         check_folder(path)
 
 
+def _show(found: ReplayResults | Diagnosis, html: Path | None, output: Path | None) -> None:
+    """Print what was found; write its page and all its numbers where they were asked for."""
+    print_findings(found.describe())
+    if output is not None:
+        write_text(found.to_json() + "\n", output)
+    if html is not None:
+        found.to_html(html)
+    say_written(output, html)
+
+
 @app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")
-@friendly
 def curate(
     file: File,
     *,
@@ -189,7 +197,6 @@ def curate(
 
 
 @app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")
-@friendly
 def check(files: Files, *, provider: Provider = None) -> None:
     """List the messages that a provider would refuse; exit code 1 when there are any.
 
@@ -204,8 +211,9 @@ def check(files: Files, *, provider: Provider = None) -> None:
             rows.append((each.id, index, violation.rule, violation.message))
     total, refused = count_of(len(conversations), "conversation"), {row[0] for row in rows}
     if rows:
-        heads, title = ("conversation", "message", "rule", "problem"), provider or "some provider"
-        console().print(Table("", heads, rows, text_last=True).to_rich(title=f"Refused by {title}"))
+        heads = ("conversation", "message", "rule", "problem")
+        console().print(f"[bold]Refused by {escape(provider or 'some provider')}")
+        console().print(Table("", heads, rows, text_last=True).to_rich())
         console().print(f"{count_of(len(rows), 'violation')} in {len(refused)} of {total}.")
         rules = f" -p {provider}" if provider else ""
         fix = f"Fix: history-curator curate {files[0]}{rules} -o fixed.json"
@@ -217,7 +225,6 @@ def check(files: Files, *, provider: Provider = None) -> None:
 
 
 @app.command(epilog="Example: history-curator explain talk.json -n 16000 --html page.html")
-@friendly
 def explain(
     file: File,
     *,
@@ -227,7 +234,7 @@ def explain(
     config: Config = None,
     which: Which = None,
     html: Page = None,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the decision for each message of a conversation, with the reason."""
     _check_folders(html)
@@ -242,7 +249,6 @@ def explain(
 
 
 @app.command(epilog="Example: history-curator session talk.json -n 16000 --policy trim_messages")
-@friendly
 def session(
     file: File,
     *,
@@ -265,8 +271,7 @@ def session(
 
 
 @app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
-@friendly
-def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> None:
+def count(files: Files, *, counter: Counter = None) -> None:
     """Count tokens as the budget does."""
     counting = get_counter(counter)
     is_exact = getattr(counting, "exact", True)  # else the vocabulary is not on this machine
@@ -274,11 +279,6 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
         (each.id, len(each.messages), count_tokens(each.messages, counting, tools=each.tools))
         for each in _load(files)[0]
     ]
-    if as_json:
-        for talk, messages, tokens in rows:
-            row = {"id": talk, "messages": messages, "tokens": tokens, "counter": counting.name}
-            sys.stdout.write(json.dumps({**row, "is_estimate": not is_exact}) + "\n")
-        return
     if len(rows) > 1:
         rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
     cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
@@ -288,7 +288,6 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
-@friendly
 def compare(
     files: Files,
     *,
@@ -307,16 +306,10 @@ def compare(
         _load(files)[0], policies, max_tokens=max_tokens, pricing=pricing,
         provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
-    print_results(results)
-    if output is not None:
-        results.to_json(output)
-    if html is not None:
-        results.to_html(html)
-    say_written(output, html)
+    _show(results, html, output)
 
 
 @app.command(epilog="Example: history-curator demo -n 12000")
-@friendly
 def demo(html: Page = None, max_tokens: ReplayBudget = 12_000) -> None:
     """Curate an agent's session in front of you and write its page."""
     _check_folders(html)
@@ -324,7 +317,6 @@ def demo(html: Page = None, max_tokens: ReplayBudget = 12_000) -> None:
 
 
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
-@friendly
 def prune(
     store: Annotated[str, typer.Argument(help="The URL of a database: sqlite:///chat.db.")],
     *,
@@ -332,7 +324,6 @@ def prune(
     table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
     session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Do it; else say what would go.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Remove tool details of older turns from a SQL store, by retention rules.
 
@@ -346,31 +337,21 @@ def prune(
         rules = RetentionConfig.from_file(config)
     found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
     for one in found:
-        sys.stdout.write(f"{json.dumps(asdict(one)) if as_json else one}\n")
+        sys.stdout.write(f"{one}\n")
     if not apply:
         warn(["Dry run: nothing was written. Add --apply to do it."])
 
 
 @app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
-@friendly
 def doctor(
     files: Files,
     *,
     budget: Budgets = None,
     what_if: Annotated[bool, typer.Option(help="Replay the sessions under policies.")] = True,
     html: Html = None,
-    as_json: AsJson = False,
     output: Numbers = None,
 ) -> None:
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
     _check_folders(html, output)
     found = diagnose(files, budgets=(budget or BUDGETS) if what_if else (), progress=True)
-    if html is not None:
-        found.to_html(html)
-    if output is not None:
-        found.to_json(output)
-    if as_json:
-        sys.stdout.write(found.to_json() + "\n")
-    else:
-        print_diagnosis(found)
-    say_written(output, html)
+    _show(found, html, output)

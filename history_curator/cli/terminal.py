@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
+from typer.core import TyperGroup
 
 from history_curator.curator import Curator
-from history_curator.doctor import Diagnosis
-from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.lab import ReplayResults, SessionPage, sample_conversation
+from history_curator.errors import HistoryCuratorError
+from history_curator.lab import SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
-from history_curator.lab.results import Table, count_of, percent, short_number
+from history_curator.lab.results import Findings, count_of
 from history_curator.report import CurationReport
 from history_curator.tokens import shorten
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Screen(Console):
@@ -44,21 +40,19 @@ def console(stderr: bool = False) -> Console:
     return screen
 
 
-def friendly(command: Command) -> Command:
-    """Turn the library's errors and missing files into one line with a fix, and exit code 2."""
+class Commands(TyperGroup):
+    """Commands that turn the library's errors and missing files into one line, and exit code 2."""
 
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
         try:
-            return command(*args, **kwargs)
+            return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (HistoryCuratorError, OSError, ImportError) as error:
             message = f"[red]error:[/red] {escape(describe_error(error))}"
             console(stderr=True).print(message, soft_wrap=True)
             raise typer.Exit(2) from error
-
-    return run  # type: ignore[return-value]
 
 
 def warn(lines: Sequence[str], style: str = "yellow") -> None:
@@ -96,34 +90,19 @@ def print_decisions(report: CurationReport) -> None:
     warn([f"warning: {warning}" for warning in report.warnings])
 
 
-def print_results(results: ReplayResults) -> None:
-    """Print the table of a replay, its legend, and the recommendation."""
+def print_findings(found: Findings) -> None:
+    """Print what a command found: its sentences, its tables and their legend."""
     screen = console()
-    look: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": True, "padding": (0, 1, 0, 0)}
-    screen.print(results.table().to_rich(title=results.describe_run(), **look))
-    for head, meaning in results.legend().items():
-        screen.print(Text(f" {head:<8}{meaning}", "bright_black"))
-    for note in ("grey rows are not sound, and not on the frontier", *results.notes()):
-        screen.print(Text(f" {note}", "bright_black"))
-    try:
-        best, frontier = results.recommend(), ", ".join(results.frontier())
-        screen.print(escape(f"\nOn the cost/missed frontier: {frontier}.\nUse {best}."))
-    except ConfigurationError as error:
-        screen.print(escape(f"\n{error}"))
-
-
-def print_diagnosis(found: Diagnosis) -> None:
-    """Print what the doctor found."""
-    screen = console()
-    screen.print(f"[bold]{found.headline()}: {found.cost['total']:,.2f} {found.cost['unit']}")
-    for sentence in found.sentences():
-        screen.print(escape(sentence))
-    for table in found.tables():
-        screen.print(f"\n[bold]{escape(table.title)}")
-        screen.print(table.to_rich(header_style="bright_black"))
+    for sentence in (f"[bold]{escape(found.heading)}[/bold]", *map(escape, found.sentences)):
+        screen.print(sentence)
+    for table in found.tables:
+        screen.print(f"\n[bold]{escape(table.title)}" if table.title else "")
+        screen.print(table.to_rich())
     screen.print()
-    for note in found.notes():
-        screen.print(escape(note), style="bright_black", soft_wrap=True)
+    for head, meaning in found.legend.items():
+        screen.print(Text(f"{head:<8}{meaning}", "bright_black"))
+    for note in found.notes:
+        screen.print(escape(note), style="bright_black")
 
 
 def run_demo(max_tokens: int, output: Path | None = None) -> None:
@@ -141,21 +120,8 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
         f"left out  {count_of(gone, 'message')}, which your record keeps; "
         f"{count_of(len(notes), 'note')} of {sum(notes):,} tokens in their place"
     )
-    heads = ("", "tokens", "cached", "cost", "missed", "invalid", "over")
-    rows = [
-        (name, short_number(each.tokens_sent), percent(each.cached_share), f"{each.cost:.3f}",
-         f"{each.lost} of {each.needed}", f"{each.invalid}", f"{each.over_budget}")
-        for name, each in page.totals.items()
-    ]  # fmt: skip
-    title = f"\nThe whole session, {count_of(len(page.data['calls']), 'call')}"
-    table = Table("", heads, rows).to_rich(title=title, header_style="bright_black")
-    table.caption_justify = "left"
-    table.caption = (
-        "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
-        "price (Anthropic); missed was needed by a later call and out of view; invalid requests "
-        "break a rule of the provider, over are requests over the budget."
-    )
-    screen.print(table)
+    screen.print(f"\nThe whole session, {count_of(len(page.data['calls']), 'call')}")
+    print_findings(page.results.describe())
     views = enumerate(page.data["policies"][0]["views"], 1)
     compactions = ", ".join(str(number) for number, view in views if view["compacted"])
     where = f"compacts at call {compactions}" if compactions else "never compacts"

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from history_curator.doctor.costs import (
+    AS_IT_WAS,
+    TOKENS,
+    USD,
     Bust,
-    WhatIf,
-    cost_of,
-    measure_contents,
-    simulate_cache,
-    what_if,
+    Tally,
+    examine_session,
+    send_as_it_was,
 )
-from history_curator.entries import write_private
 from history_curator.errors import ConversionError
-from history_curator.lab import LabConversation
+from history_curator.lab import LabConversation, Policy, named_policy
 from history_curator.lab.files import collect_errors, find_files, read_file
 from history_curator.lab.logs import read_requests
-from history_curator.lab.results import (
-    Table,
-    count_of,
-    percent,
-    render_page,
-    show_progress,
-    write_if_named,
-)
+from history_curator.lab.prices import get_prices
+from history_curator.lab.results import Findings, Table, count_of, percent, show_progress
+from history_curator.lab.run_replay import Measurement, map_conversations
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
 PEERS = ("trim_messages", "clear-tool-uses")
 
+_USAGE_KINDS = ("input", "cache_read", "cache_write", "output")
 _USAGE_NAMES = {
     "cache_read": "read from the cache",
     "cache_write": "written to the cache",
@@ -51,6 +47,22 @@ class ToolShare:
     tokens: int
     share: float
     unused: int
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One policy on all sessions: its cost, and the share and number of what later calls missed.
+
+    One that needs a package which is absent is `skipped`.
+    """
+
+    policy: str
+    budget: int | None
+    cost: float
+    missed: float
+    lost: int
+    note: str = ""
+    skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +91,25 @@ class Diagnosis:
     models: dict[str, int]
     problems: Sequence[str] = ()
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return everything as JSON text, and write it to ``path`` when one is given."""
-        return write_if_named(json.dumps(asdict(self), indent=2), path)
+    def to_json(self) -> str:
+        """Return everything as JSON text."""
+        return json.dumps(asdict(self), indent=2)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page and return its path. Text from the logs stays text."""
-        models = ", ".join(f"{model} {calls:,}" for model, calls in self.models.items())
-        values = {
-            "heading": f"{money(self.cost['total'])} {self.cost['unit']}",
-            "subline": self.headline(), "sentences": self.sentences(), "tables": self.tables(20),
-            "notes": [f"Calls by model: {models}.", *self.notes()],
-        }  # fmt: skip
-        return write_private(path, render_page("Doctor", values))
+        return self.describe(20).to_html(path)
 
-    def headline(self) -> str:
-        """Return how much was read."""
+    def describe(self, most: int = 10) -> Findings:
+        """Return the findings in words and tables, the long ones with their first ``most`` rows."""
         side = f" ({count_of(self.side_sessions, 'side chain')})" if self.side_sessions else ""
-        return f"{count_of(self.calls, 'call')} in {count_of(self.sessions, 'session')}{side}"
+        read = f"{count_of(self.calls, 'call')} in {count_of(self.sessions, 'session')}{side}"
+        heading = f"{read}: {money(self.cost['total'])} {self.cost['unit']}"
+        return Findings("Doctor", heading, self.sentences(), self.tables(most), notes=self.notes())
 
     def notes(self) -> list[str]:
         """Return how near the simulation is to the reports, and what could not be read."""
-        found = []
+        models = ", ".join(f"{model} {calls:,}" for model, calls in self.models.items())
+        found = [f"Calls by model: {models}."]
         if self.usage["cache_read"]:
             share = percent(self.simulated_read / self.usage["cache_read"], 1)
             found.append(f"Simulated cache reads are {share} of the reported ones.")
@@ -147,7 +156,7 @@ class Diagnosis:
             total[each.reason] = (calls + 1, tokens + each.tokens, cost + each.cost)
         return dict(sorted(total.items(), key=lambda item: -item[1][2]))
 
-    def tables(self, most: int = 10) -> list[Table]:
+    def tables(self, most: int) -> list[Table]:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
         tables: list[tuple[str, str, list[tuple[str, ...]]]] = [
@@ -201,38 +210,47 @@ def diagnose(
         ConversionError: when no log holds usage.
     """
     sessions, problems = read_logs(paths, progress=progress)
-    counting = get_counter(counter)
-    shown = show_progress(sessions, "counting", len(sessions), visible=progress)
-    contents = [measure_contents(session, counting) for session in shown]
-    problems += [f"{each.problem} Its messages are left out." for each in contents if each.problem]
-    policies = what_if(
-        sessions, contents, budgets=budgets, peers=peers, counter=counter,
-        progress=progress, executor=executor,
-    ) if budgets else []  # fmt: skip
-    simulated = list(map(simulate_cache, sessions))
-    calls = [call for session in sessions for call in session.requests]
-    kinds = _add_up(each.kinds for each in contents)
+    chosen = [("curator", budget) for budget in budgets]
+    chosen += [(peer, min(budgets)) for peer in peers if budgets]
+    policies = {AS_IT_WAS: Policy(send_as_it_was)} if chosen else {}
+    policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
+    measurement = Measurement(policies, get_counter(counter), None, get_prices("anthropic"))
+    where = executor if policies else "serial"  # without a replay processes take longer to start
+    examined = map_conversations(partial(examine_session, measurement=measurement), sessions, where)
+    total = Tally(problems=problems)
+    for each in show_progress(examined, "sessions", len(sessions), visible=progress):
+        total.add(each)
+    return diagnose_tally(total, policies)
+
+
+def diagnose_tally(total: Tally, policies: Mapping[str, Policy]) -> Diagnosis:
+    """Return the diagnosis of sessions that were added up, replayed under these policies."""
+    unit = TOKENS if total.unlisted else USD
+    usage = {kind: round(total.usage[kind]) for kind in _USAGE_KINDS}
+    cost: dict[str, Any] = {kind: total.costs[unit, kind] for kind in usage}
+    cost |= {"total": sum(cost.values()), "unit": unit}
+    kinds, tools = _round_sums(total.kinds), _round_sums(total.tools)
     sent = sum(kinds.values()) or 1
-    unused = _add_up(each.idle_tools for each in contents)
-    tools = _add_up(each.tools for each in contents)
+    what_if = []
+    for label, result in total.replays.items():
+        budget, spent = policies[label].max_tokens, cost["total"] - total.saved[unit, label]
+        found = label.removesuffix(f" {budget}"), budget, spent, result.missed, result.lost
+        what_if.append(WhatIf(*found, result.note, not result.measured))
     return Diagnosis(
-        sessions=len(sessions),
-        side_sessions=sum(session.is_side for session in sessions),
-        calls=len(calls),
-        usage={
-            "input": sum(call.usage.uncached for call in calls),
-            "cache_read": sum(call.usage.cache_read for call in calls),
-            "cache_write": sum(call.usage.cache_write for call in calls),
-            "output": sum(call.usage.output for call in calls),
-        },
-        cost=cost_of(calls),
-        simulated_read=sum(read for read, _ in simulated),
-        busts=sorted((bust for _, found in simulated for bust in found), key=lambda b: -b.cost),
+        sessions=total.sessions,
+        side_sessions=total.side_sessions,
+        calls=total.calls,
+        usage=usage,
+        cost=cost,
+        simulated_read=total.simulated_read,
+        busts=sorted(total.busts, key=lambda bust: -bust.cost),
         kinds=kinds,
-        tools=[ToolShare(name, n, n / sent, unused.get(name, 0)) for name, n in tools.items()],
-        what_if=policies,
-        models=_add_up([{call.model or "unknown": 1} for call in calls]),
-        problems=tuple(problems),
+        tools=[
+            ToolShare(name, n, n / sent, round(total.idle_tools[name])) for name, n in tools.items()
+        ],
+        what_if=what_if,
+        models=_round_sums(total.models),
+        problems=tuple(total.problems),
     )
 
 
@@ -265,11 +283,9 @@ def read_logs(
     return [session for session in sessions if session.requests], problems
 
 
-def _add_up(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row)
-    ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
+def _round_sums(sums: Mapping[str, float]) -> dict[str, int]:
+    """Return sums as whole numbers, the largest first."""
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     return {key: round(value) for key, value in ordered}
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from history_curator.lab.conversations import LabConversation, sample_conversation
 from history_curator.lab.files import load_conversations
 from history_curator.lab.policies import Policy, named_policy, policy_names
-from history_curator.lab.prices import PriceSheet, get_prices, price_sheets
-from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
+from history_curator.lab.prices import PriceSheet, get_prices
+from history_curator.lab.results import PolicyResult, ReplayResults
 from history_curator.lab.run_replay import SessionPage, replay
 
 __all__ = [
@@ -22,9 +22,7 @@ __all__ = [
     "get_prices",
     "load_conversations",
     "named_policy",
-    "plot_frontier",
     "policy_names",
-    "price_sheets",
     "replay",
     "sample_conversation",
 ]

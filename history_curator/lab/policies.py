@@ -38,9 +38,8 @@ class Policy:
     max_tokens: int | None = None
 
 
-def _curate(given: Any, conversation: LabConversation, _counter: TokenCounter) -> View:
-    # A copy shares no memory with the replay of another conversation.
-    curator = copy(given) if isinstance(given, Curator) else given()
+def _curate(given: Curator, conversation: LabConversation, _counter: TokenCounter) -> View:
+    curator = copy(given)  # it shares no memory with the replay of another conversation
     entries, tools = conversation.entries, conversation.tools
     return lambda upto: curator.curate(entries[:upto], tools=tools).entries
 
@@ -193,7 +192,7 @@ def named_policy(name: str, max_tokens: int | None) -> Policy:
 def as_policies(
     policies: Mapping[str, Any] | Sequence[str], max_tokens: int | None
 ) -> dict[str, Policy]:
-    """Return policies by name from curators, policies, builders and names of known ones."""
+    """Return policies by name from curators, policies and names of known ones."""
     if not policies:
         raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
     chosen: dict[str, Policy] = {}
@@ -201,13 +200,13 @@ def as_policies(
     for name, each in given.items():
         if isinstance(each, str):
             chosen[name] = named_policy(each, max_tokens)
+        elif isinstance(each, Curator):
+            chosen[name] = Policy(partial(_curate, each), each.max_tokens)
         elif hasattr(each, "start"):
             chosen[name] = each
-        elif callable(each) or isinstance(each, Curator):
-            chosen[name] = Policy(partial(_curate, each), getattr(each, "max_tokens", max_tokens))
         else:
             raise ConfigurationError(
                 f"policy {name!r} is {a_type(each)}. Fix: pass a Curator, an object with "
-                "start(conversation, counter), a function that builds a Curator, or a known name."
+                "start(conversation, counter), or a known name."
             )
     return chosen

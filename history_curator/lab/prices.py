@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -73,11 +72,6 @@ _SHEETS = {
     )
 }
 _FAMILIES = {"claude": "anthropic", "gpt": "openai", "gemini": "gemini"}
-
-
-def price_sheets() -> Mapping[str, PriceSheet]:
-    """Return the sheets of the library by name."""
-    return dict(_SHEETS)
 
 
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:

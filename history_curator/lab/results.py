@@ -1,4 +1,4 @@
-"""The results of a replay: one row for each policy as text, page, DataFrame or JSON, and a plot."""
+"""The results of a replay: one row for each policy as text, page, DataFrame or JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from history_curator.entries import write_private
-from history_curator.errors import ConfigurationError
 from history_curator.lab.conversations import import_extra
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ class Table(NamedTuple):
     text_last: bool = False
     faded: frozenset[int] = frozenset()
 
-    def to_rich(self, **style: Any) -> RichTable:
+    def to_rich(self) -> RichTable:
         """Return the table as rich draws it."""
-        options = {"box": None, "pad_edge": False, "header_style": "bold", "title_justify": "left"}
-        drawn: RichTable = import_extra("rich.table", "cli").Table(**{**options, **style})
+        look = {"box": None, "pad_edge": False, "header_style": "bold"}
+        drawn: RichTable = import_extra("rich.table", "cli").Table(**look)
         as_text = import_extra("rich.text", "cli").Text
         for number, head in enumerate(self.heads):
             if number == 0 or (self.text_last and number == len(self.heads) - 1):
@@ -79,26 +78,25 @@ def show_progress(
     return track(items, title, total, console=screen, transient=True)
 
 
-def render_page(title: str, values: Mapping[str, Any]) -> str:
-    """Return one HTML page without scripts; text from logs stays text.
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The findings of a command, as a terminal and a page show them."""
 
-    ``values`` holds any of ``heading subline sentences tables legend notes``.
-    """
-    jinja2, folder = import_extra("jinja2", "cli"), files("history_curator.lab")
-    style = (folder / "page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined)
-    template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
-    page: str = template.render(title=title, style=style, policy=policy, **values)
-    return page
+    title: str
+    heading: str
+    sentences: Sequence[str]
+    tables: Sequence[Table]
+    legend: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
-
-def write_if_named(text: str, path: str | Path | None) -> str:
-    """Return a text, and write it where a path is given."""
-    if path is not None:
-        write_private(path, text + "\n")
-    return text
+    def to_html(self, path: str | Path) -> Path:
+        """Write one self-contained page without scripts; text from logs stays text."""
+        jinja2, folder = import_extra("jinja2", "cli"), files("history_curator.lab")
+        style = (folder / "page.css").read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        environment = jinja2.Environment(autoescape=True)
+        template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
+        return write_private(path, template.render(found=self, style=style, digest=digest))
 
 
 @dataclass(slots=True)
@@ -215,18 +213,22 @@ class ReplayResults:
         faded = frozenset(number for number, each in enumerate(results) if not each.sound)
         return Table("", ["policy", *self._columns()], rows, faded=faded)
 
-    def legend(self) -> dict[str, str]:
-        """Return the meaning of each heading, units included."""
-        return {head: meaning for head, (meaning, _) in self._columns().items()}
-
     def _columns(self) -> dict[str, tuple[str, Callable[[PolicyResult], str]]]:
         has_edits = any(each.edits for each in self.policies.values())
         return {head: column for head, column in COLUMNS.items() if has_edits or head != "edits"}
 
-    def describe_run(self) -> str:
-        """Return how it was measured, in one line."""
+    def describe(self) -> Findings:
+        """Return the recommendation, the table and the meaning of its headings."""
         budget = "" if self.max_tokens is None else f"a budget of {self.max_tokens:,} tokens, "
-        return f"{budget}{self.pricing} prices, {self.provider} rules"
+        sentences = [f"Measured with {budget}{self.pricing} prices, {self.provider} rules."]
+        if (best := self.recommend()).startswith("Use "):
+            sentences.append(f"On the cost/missed frontier: {', '.join(self.frontier())}.")
+        legend = {head: meaning for head, (meaning, _) in self._columns().items()}
+        grey = "Grey rows: a request was invalid, over the budget or not made."
+        return Findings(
+            "Policies compared", best, sentences, [self.table()], legend,
+            [grey, *self.notes()],
+        )  # fmt: skip
 
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
@@ -249,19 +251,14 @@ class ReplayResults:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
         return f"{frame.to_html(index=False)}{notes}"
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the results as JSON text, and write it to ``path`` when one is given."""
+    def to_json(self) -> str:
+        """Return the results as JSON text."""
         data = {"pricing": self.pricing, "provider": self.provider, "policies": self._rows()}
-        return write_if_named(json.dumps(data, indent=2), path)
+        return json.dumps(data, indent=2)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the recommendation, the table and its legend."""
-        grey = "Grey rows: a request was invalid, over the budget or not made."
-        values = {
-            "heading": self.advise(), "subline": self.describe_run(), "tables": [self.table()],
-            "legend": self.legend(), "notes": [grey, *self.notes()],
-        }  # fmt: skip
-        return write_private(path, render_page("Policies compared", values))
+        return self.describe().to_html(path)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row for each policy."""
@@ -280,58 +277,31 @@ class ReplayResults:
         return [each.name for each in best]
 
     def recommend(self) -> str:
-        """Return the policy on the frontier that is nearest to the best cost and the best missed.
+        """Return, as a sentence, the policy to use or the reason for none.
 
-        Raises:
-            ConfigurationError: when there is no measurement to judge by.
+        It is the one on the frontier that is nearest to the best cost and the best missed.
         """
         line = [self.policies[name] for name in self.frontier()]
         if not line and any(each.tokens_sent for each in self.policies.values()):
-            raise ConfigurationError(
+            return (
                 "No policy is recommended: each sent a request that is invalid or over the budget, "
                 "or gave no view. Fix: a larger budget, or the rules of your own provider."
             )
         if not line:
             notes = "; ".join(self.notes()[1:]) or "No message answers another one."
-            raise ConfigurationError(
+            return (
                 f"No policy made a single request. {notes} "
                 "Fix: pass conversations that a model has answered, and policies that can run."
             )
         if not any(each.needed or each.edits for each in line):
-            raise ConfigurationError(
+            return (
                 "No policy is recommended: no call used anything said before, so nothing could be "
                 "missed. Fix: compare longer sessions, or sessions with tool calls."
             )
         cheap, full = line[0], line[-1]
         across, up = full.cost - cheap.cost or 1.0, cheap.missed - full.missed or 1.0
-        distances = {
-            each.name: hypot((each.cost - cheap.cost) / across, (each.missed - full.missed) / up)
-            for each in line
-        }
-        return min(distances, key=distances.__getitem__)
 
-    def advise(self) -> str:
-        """Return the recommendation, or the reason for none, as a sentence."""
-        try:
-            return f"Use {self.recommend()}."
-        except ConfigurationError as error:
-            return str(error)
+        def distance(each: PolicyResult) -> float:
+            return hypot((each.cost - cheap.cost) / across, (each.missed - full.missed) / up)
 
-
-def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
-    """Draw cost against missed; the line joins the policies that no other beats on both.
-
-    A policy that broke its budget or the provider's rules is drawn hollow.
-    """
-    if ax is None:
-        _, ax = import_extra("matplotlib.pyplot").subplots(figsize=(8, 4.5), layout="constrained")
-    line = [results[name] for name in results.frontier()]
-    ax.plot([p.cost for p in line], [100 * p.missed for p in line], color="#9aa3b2", linewidth=1)
-    for number, each in enumerate(each for each in results.policies.values() if each.measured):
-        place, face = (each.cost, 100 * each.missed), f"C{number}" if each.sound else "none"
-        ax.scatter(*place, s=70, facecolor=face, edgecolor=f"C{number}", zorder=2)
-        ax.annotate(each.name, place, xytext=(7, 5 - 12 * (number % 2)), textcoords="offset points")
-    ax.margins(0.2)
-    ax.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later")
-    ax.set_title("Cost and missed (lower left is better)")
-    return ax
+        return f"Use {min(line, key=distance).name}."

@@ -5,7 +5,7 @@ No request is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -19,7 +19,7 @@ from history_curator.lab.conversations import Dependency, LabConversation, count
 from history_curator.lab.files import as_conversations
 from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.prices import PriceSheet, get_prices
-from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
+from history_curator.lab.results import Item, PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
@@ -130,8 +130,7 @@ def replay(
 
     ``conversations`` are a path or pattern (see `load_conversations`), lists of messages, mappings
     with ``messages`` (and ``id``, ``tools``, ``times``) or `LabConversation`; ``policies`` are named
-    ones of `policy_names` (with the budget ``max_tokens``), a `Curator`, a function that builds one,
-    or a `Policy`. ``pricing`` is a price sheet, its name, or the name of a model. Processes run on
+    ones of `policy_names` (with the budget ``max_tokens``), a `Curator` or a `Policy`. ``pricing`` is a price sheet, its name, or the name of a model. Processes run on
     every core, or ``executor="serial"`` for policies that cannot be pickled, or any object with ``map``.
 
     Examples:
@@ -142,7 +141,8 @@ def replay(
     """
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
     sheet = get_prices(pricing)
-    done = _run_all(Measurement(chosen, get_counter(counter), provider, sheet), talks, executor)
+    measurement = Measurement(chosen, get_counter(counter), provider, sheet)
+    done = map_conversations(measurement.run, talks, executor)
     rows = list(show_progress(done, "conversations", len(talks), visible=progress))
     totals = {name: PolicyResult(name) for name in chosen}
     for row in rows:
@@ -152,16 +152,18 @@ def replay(
     return ReplayResults(totals, tallies, sheet.name, provider or "no", max_tokens)
 
 
-def _run_all(measurement: Measurement, talks: Sequence[LabConversation], executor: Any) -> Any:
-    """Yield the results of each conversation in turn."""
+def map_conversations(
+    function: Callable[[LabConversation], Item], talks: Sequence[LabConversation], executor: Any
+) -> Iterator[Item]:
+    """Yield what a function returns for each conversation, in order; see `replay` on executors."""
     if executor is not None and executor != "serial":
-        yield from executor.map(measurement.run, talks)
+        yield from executor.map(function, talks)
     elif executor == "serial" or len(talks) < 2:
-        yield from map(measurement.run, talks)
+        yield from map(function, talks)
     else:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             try:
-                yield from pool.map(measurement.run, talks)
+                yield from pool.map(function, talks)
             except (PicklingError, AttributeError, TypeError) as error:
                 if "pickle" not in str(error):
                     raise
@@ -201,7 +203,7 @@ class SessionPage:
         if calls[-1:] != [len(record.entries) - 1]:
             calls.append(len(record.entries))  # the call that is still to be made
         tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
-        self.totals: dict[str, PolicyResult] = {}
+        totals: dict[str, PolicyResult] = {}
         self.data: dict[str, Any] = {
             "kind": "session",
             "provider": provider,
@@ -216,9 +218,11 @@ class SessionPage:
         }
         for name, policy in chosen.items():
             replayed = list(measurement.replay_calls(name, record, calls))
-            self.totals[name] = add_up(name, record, replayed)
+            totals[name] = add_up(name, record, replayed)
             shown = _policy_data(record, replayed, counting)
             self.data["policies"].append({"name": name, "max_tokens": policy.max_tokens, **shown})
+        pricing = measurement.prices.name
+        self.results = ReplayResults(totals, {}, pricing, provider, max_tokens)
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""

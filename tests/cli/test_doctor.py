@@ -26,9 +26,10 @@ class TestDoctor:
         assert "idle" in result.output
         assert "written to the cache" in result.output
 
-    def test_json_goes_to_standard_output_alone(self, tmp_path: Path) -> None:
-        result = CliRunner().invoke(app, ["doctor", str(log(tmp_path)), "--json", "-b", "8000"])
-        data = json.loads(result.stdout)
+    def test_all_numbers_are_written_as_json(self, tmp_path: Path) -> None:
+        target = tmp_path / "found.json"
+        CliRunner().invoke(app, ["doctor", str(log(tmp_path)), "-b", "8000", "-o", str(target)])
+        data = json.loads(target.read_text())
         assert data["calls"] == 2
         assert data["what_if"][1]["budget"] == 8_000
 

@@ -32,7 +32,7 @@ def test_the_blocks_of_a_page_run(
     if "llama" in text:
         pytest.importorskip("llama_index.core", reason="llama-index-core is absent")
         names.update(readers_desk.llamaindex())
-    if "plot_" in text:
+    if ".plot" in text:
         pytest.importorskip("matplotlib", reason="matplotlib is absent").use("Agg")
     monkeypatch.chdir(tmp_path)
     for block in FENCE.finditer(text):

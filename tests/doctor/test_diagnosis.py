@@ -111,7 +111,7 @@ class TestWhatIf:
         monkeypatch.setitem(sys.modules, "langchain.agents.middleware.context_editing", None)
         peers = ("clear-tool-uses",)
         found = look(session(3), tmp_path, budgets=(9_000,), peers=peers, executor="serial")
-        assert found.tables()[-1].rows[-1][2:6] == ("–",) * 4
+        assert found.tables(9)[-1].rows[-1][2:6] == ("–",) * 4
         assert "Budgets are for what the logs hold" in " ".join(found.notes())
 
     def test_where_nothing_is_saved_there_is_no_advice(self, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from history_curator import ConversationEntry, Curator, MessageRole, SlidingWindowManager
 from history_curator.errors import ConfigurationError
-from history_curator.lab import LabConversation, get_prices, price_sheets, replay
+from history_curator.lab import LabConversation, get_prices, replay
 from history_curator.lab.conversations import Dependency
 from history_curator.lab.prices import cached_tokens
 from tests.support.data import load
@@ -133,10 +133,10 @@ class TestPrices:
         assert cached_tokens(held, prompt, idle, ttl) == read
 
     def test_a_short_prefix_is_not_cached(self) -> None:
-        dear = price_sheets()["anthropic"]
+        dear = get_prices("anthropic")
         assert dear.cost(900, 800) == pytest.approx(900 / 1e6)
         assert dear.cost(2_000, 1_500) == pytest.approx((150 + 500 * 1.25) / 1e6)
-        assert price_sheets()["none"].cost(2_000, 1_500) == pytest.approx(2_000 / 1e6)
+        assert get_prices("none").cost(2_000, 1_500) == pytest.approx(2_000 / 1e6)
 
     @pytest.mark.parametrize(
         ("name", "sheet"), [("openai", "openai"), ("claude-of-mine", "anthropic"),
@@ -145,7 +145,7 @@ class TestPrices:
     def test_a_sheet_is_found_by_its_name_or_the_family_of_a_model(
         self, name: str, sheet: str
     ) -> None:
-        assert get_prices(name) is price_sheets()[sheet]
+        assert get_prices(name) is get_prices(sheet)
 
     def test_a_model_has_its_list_prices(self) -> None:
         pytest.importorskip("genai_prices", reason="genai-prices is absent")

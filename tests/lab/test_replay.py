@@ -16,6 +16,7 @@ from history_curator import Curator, check_conversation, count_tokens
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
+    Policy,
     SessionPage,
     load_conversations,
     named_policy,
@@ -225,7 +226,7 @@ class TestExecutors:
             assert numbers(run(talks, self.policies, executor=threads)) == numbers(serial)
 
     def test_a_policy_that_cannot_be_pickled_is_an_error_that_names_the_way_out(self) -> None:
-        policies = {"mine": lambda: Curator(max_tokens=2_000)}
+        policies = {"mine": Policy(lambda *_: lambda upto: [])}
         with pytest.raises(ConfigurationError, match='Fix: pass executor="serial"'):
             run([session(6), session(6)], policies, executor=None)
         assert run([session(6), session(6)], policies)["mine"].measured
@@ -241,12 +242,12 @@ def test_the_default_is_sound_and_recommended_on_real_sessions(sessions: int) ->
     found = run(talks[:sessions], ["curator", *PEERS], max_tokens=32_000, executor=None)
     assert found["curator"].sound, found["curator"].note
     assert "curator" in found.frontier(), str(found)
-    assert found.recommend() == "curator"
+    assert found.recommend() == "Use curator."
 
 
 def test_the_page_of_a_session_and_its_totals_are_one_computation() -> None:
     page = SessionPage(sample_conversation(), ["curator", "newest that fit"], max_tokens=12_000)
-    for drawn, total in zip(page.data["policies"], page.totals.values(), strict=True):
+    for drawn, total in zip(page.data["policies"], page.results.policies.values(), strict=True):
         assert sum(view["cost"] for view in drawn["views"]) == pytest.approx(total.cost)
         assert sum(view["cached"] for view in drawn["views"]) == total.cached
         assert sum(view["needed"] for view in drawn["views"]) == total.needed

@@ -1,4 +1,4 @@
-"""Results: tables, files, plots and the recommendation."""
+"""Results: tables, files and the recommendation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.errors import ConfigurationError
 from history_curator.lab import (
     PolicyResult,
     ReplayResults,
     named_policy,
-    plot_frontier,
     replay,
 )
 from tests.lab.test_replay import session
@@ -38,10 +36,9 @@ class TestOutput:
         assert list(frame.index) == ["mine", "all", "trim"]
         assert frame.loc["mine", "cost"] == found["mine"].cost > 0
 
-    def test_json_round_trips(self, found: Any, tmp_path: Path) -> None:
-        text = found.to_json(tmp_path / "results.json")
-        assert json.loads(text) == json.loads((tmp_path / "results.json").read_text())
-        assert [row["name"] for row in json.loads(text)["policies"]] == ["mine", "all", "trim"]
+    def test_json_has_a_row_for_each_policy(self, found: Any) -> None:
+        rows = json.loads(found.to_json())["policies"]
+        assert [row["name"] for row in rows] == ["mine", "all", "trim"]
 
     def test_names_are_escaped_on_pages(self, tmp_path: Path) -> None:
         results = replay([session(2)], {"<b>": "no curation"}, progress=False, executor="serial")
@@ -50,22 +47,6 @@ class TestOutput:
             assert "<b>" not in text
             assert "&lt;b&gt;" in text
         assert "default-src 'none'" in page
-
-
-class TestPlots:
-    @pytest.fixture(autouse=True)
-    def off_screen(self) -> None:
-        pytest.importorskip("matplotlib", reason="matplotlib is absent").use("Agg")
-
-    def test_frontier_names_every_policy_and_hollows_the_unsound(self, found: Any) -> None:
-        import matplotlib.pyplot as plt
-
-        _, axes = plt.subplots()
-        assert plot_frontier(found, ax=axes) is axes
-        assert {text.get_text() for text in axes.texts} == {"mine", "all", "trim"}
-        filled = [len(points.get_facecolor()) > 0 for points in axes.collections]
-        assert filled == [found[name].sound for name in ("mine", "all", "trim")]
-        assert filled[:2] == [True, False]
 
 
 def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
@@ -89,35 +70,25 @@ class TestFrontier:
     @pytest.mark.parametrize("fault", ["failed", "invalid", "over_budget"])
     def test_a_policy_that_is_not_sound_is_not_on_it_or_recommended(self, fault: str) -> None:
         broken = policy("broken", 0, 0, **{fault: 3})
-        assert results(broken, policy("a", 1, 9)).frontier() == ["a"]
+        one_is_sound = results(broken, policy("a", 1, 9))
+        assert (one_is_sound.frontier(), one_is_sound.recommend()) == (["a"], "Use a.")
         assert results(broken).frontier() == []
-        assert "each sent a request that is invalid" in results(broken).advise()
+        assert "each sent a request that is invalid" in results(broken).recommend()
 
 
 class TestRecommend:
     def test_the_knee_is_recommended(self) -> None:
-        assert results(CHEAP, KNEE, DEAR).recommend() == "knee"
-
-    @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
-    def test_an_unsound_policy_is_ruled_out_while_another_is_sound(
-        self, fault: dict[str, int]
-    ) -> None:
-        bad = policy("best", 0.1, 0, **fault)
-        assert results(bad, policy("sound", 5, 5)).recommend() == "sound"
+        assert results(CHEAP, KNEE, DEAR).recommend() == "Use knee."
 
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
             ({"calls": 0, "tokens_sent": 0}, "No message answers"),
             ({"needed": 0}, "No policy is recommended: no call used anything"),
-            (
-                {"failed": 10, "tokens_sent": 0, "note": "the budget is 20"},
-                "a: the budget is 20",
-            ),
+            ({"failed": 10, "tokens_sent": 0, "note": "the budget is 20"}, "a: the budget is 20"),
         ],
     )
-    def test_results_without_a_measurement_are_an_error(
+    def test_without_a_measurement_the_reason_is_said(
         self, changes: dict[str, Any], message: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match=message):
-            results(policy("a", 1, 1, **changes)).recommend()
+        assert message in results(policy("a", 1, 1, **changes)).recommend()

@@ -49,7 +49,7 @@ TALK = [
     {"role": "user", "content": "so?"},
 ]
 REPLAY = f"""
-from history_curator.lab import plot_frontier, replay
+from history_curator.lab import replay
 results = replay([{TALK}], ['no curation'], executor='serial', progress=False)
 """
 CURATE = """
@@ -77,9 +77,9 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
         CURATE
         + REFUSED.format("langchain_history_curator", "langchain")
         + REFUSED.format("llamaindex_history_curator", "llamaindex"),
-        [(["--version"], 0), (["demo"], 2)],
+        [(["demo"], 2)],
     ),
-    "cli": (CURATE, [(["demo"], 0), (["check", "talk.json"], 0), (["--help"], 0),
+    "cli": (CURATE, [(["--version"], 0), (["demo"], 0), (["check", "talk.json"], 0), (["--help"], 0),
                      (["curate", "talk.json", "--config", "c.yaml"], 2)]),
     "langchain": (
         (FOREIGN.format("langchain_core.messages", "HumanMessage")
@@ -100,8 +100,7 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
         [],
     ),
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
-    "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
-            + "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
+    "lab": (REPLAY + "results.to_frame()\n", [(["compare", "talk.json"], 0)]),
     "scale": (REPLAY + "import distributed\n", [(["compare", "talk.json", "-o", "r.json"], 0)]),
 }  # fmt: skip
 
