@@ -7,19 +7,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import HistoryCuratorError
+from history_curator.errors import ConversionError
 from history_curator.formats import find_format, read_entries
 from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation, get_profile
 
 __all__ = [
-    "SEQUENCES", "Failure", "ShorthandError", "Trial", "Trim", "assert_conformant", "parse",
-    "parse_entries", "show", "try_trimmer",
+    "SEQUENCES", "Failure", "Trim", "assert_conformant", "parse", "parse_entries", "show",
+    "try_trimmer",
 ]  # fmt: skip
 
 Trim = Callable[[list[Any]], Sequence[Any]]
@@ -83,10 +82,6 @@ _ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
 _TEXTS = {"S": "rules", "U": "user", "A": "answer"}
 
 
-class ShorthandError(HistoryCuratorError, ValueError):
-    """A conversation in shorthand could not be read."""
-
-
 def parse(text: str) -> list[dict[str, Any]]:
     """Return OpenAI-style messages for a conversation in shorthand.
 
@@ -125,10 +120,11 @@ def _parse_word(word: str, index: int) -> dict[str, Any]:
     letter, marks, ids = match.groups() if match else ("", "", "")
     names = [name.strip() for name in ids.split(",")] if ids else []
     if match is None or (letter != "A" and (letter == "T") != (len(names) == 1)):
-        raise ShorthandError(
-            f"word {index}: cannot read {word!r}. Fix: use S, U, A or T, then ~ or +, then ids in "
-            "parentheses, such as A+(c1,c2); a T has one id, S and U none."
+        fix = (
+            "use S, U, A or T, then ~ or +, then ids in parentheses, such as A+(c1,c2); a T has one "
+            "id, S and U none."
         )
+        raise ConversionError(f"word {index}: cannot read {word!r}.", fix=fix)
     text = f"result {index} of {names[0]}" if letter == "T" else f"{_TEXTS[letter]} {index}"
     message: dict[str, Any] = {"role": _ROLES[letter], "content": "  " if "~" in marks else text}
     if letter == "A" and names and not marks:
@@ -185,28 +181,15 @@ def assert_conformant(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A conversation in shorthand, and what a trimmer returned for it, or its `error`."""
+    """A conversation in shorthand, what a trimmer returned for it, and the rules that this breaks.
+
+    Where the trimmer raised, there is an ``error`` instead.
+    """
 
     given: str
-    returned: str | None
+    returned: str = ""
     violations: tuple[Violation, ...] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The outcome of a trimmer on so many conversations; `failures` were refused, or it raised."""
-
-    cases: int
-    failures: tuple[Failure, ...]
-
-    @property
-    def rules(self) -> dict[str, int]:
-        """For each broken rule, in how many conversations it is broken."""
-        broken = Counter(
-            rule for each in self.failures for rule in {v.rule for v in each.violations}
-        )
-        return dict(sorted(broken.items(), key=lambda item: int(item[0][1:])))
+    error: str = ""
 
 
 def try_trimmer(
@@ -215,22 +198,22 @@ def try_trimmer(
     provider: str | ProviderProfile = "openai",
     *,
     tail: Tail = "request",
-) -> Trial:
-    """Hand every conversation to a trimmer and check what comes back.
+) -> list[Failure]:
+    """Hand every conversation to a trimmer, and return those it fails on.
 
     Examples:
-        >>> trial = try_trimmer(lambda messages: messages[-2:], [parse("U A(c1) T(c1) U")])
-        >>> trial.rules, trial.failures[0].returned
-        ({'P6': 1}, 'T(c1) U')
+        >>> (failure,) = try_trimmer(lambda messages: messages[-2:], [parse("U A(c1) T(c1) U")])
+        >>> failure.returned, failure.violations[0].rule
+        ('T(c1) U', 'P6')
     """
-    tried, failures = list(conversations), []
-    for conversation in tried:
+    failures = []
+    for conversation in conversations:
         given = show(conversation)
         try:
             returned = list(trim(conversation))
         except Exception as error:  # noqa: BLE001 - whatever a trimmer raises is a finding
-            failures.append(Failure(given, None, error=f"{type(error).__name__}: {error}"))
+            failures.append(Failure(given, error=f"{type(error).__name__}: {error}"))
             continue
         if violations := check_conversation(returned, provider, tail=tail):
             failures.append(Failure(given, show(returned), tuple(violations)))
-    return Trial(len(tried), tuple(failures))
+    return failures

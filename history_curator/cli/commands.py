@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from history_curator import __version__
 from history_curator.cli.terminal import (
     Commands,
     console,
-    print_decisions,
     print_findings,
     run_demo,
     say_written,
@@ -39,7 +36,6 @@ from history_curator.lab.conversations import name_in_errors
 from history_curator.lab.files import write_text
 from history_curator.lab.results import Table, count_of
 from history_curator.rules import check_conversation
-from history_curator.tokens import count_tokens, get_counter
 
 # fmt: off
 _FILE = typer.Argument(
@@ -80,29 +76,12 @@ app = typer.Typer(
     name="history-curator",
     cls=Commands,
     help="Keep the full history; send the model a view that fits.",
-    epilog="Exit codes: 0 done, 1 violations found (check), 2 input or settings cannot be used.",
+    epilog="--version shows the version. Exit codes: 0 done, 1 violations found (check), 2 input or "
+    "settings cannot be used.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        sys.stdout.write(f"history-curator {__version__}\n")
-        raise typer.Exit
-
-
-_VERSION = typer.Option(
-    "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
-)
-
-
-@app.callback()
-def _prepare(version: Annotated[bool, _VERSION] = False) -> None:
-    # Half a character in a record is printed as its escape in JSON; UTF-8 cannot carry it.
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() == "utf-8":
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _build_curator(
@@ -243,7 +222,7 @@ def explain(
     if as_json:
         sys.stdout.write(found.to_json(indent=2) + "\n")
     elif html is None:
-        print_decisions(found)
+        sys.stdout.write(found.explain() + "\n")
     else:
         say_written(found.to_html(html))
 
@@ -268,23 +247,6 @@ def session(
         max_tokens=max_tokens, provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
     say_written(page.to_html(html or Path("session.html")))
-
-
-@app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
-def count(files: Files, *, counter: Counter = None) -> None:
-    """Count tokens as the budget does."""
-    counting = get_counter(counter)
-    is_exact = getattr(counting, "exact", True)  # else the vocabulary is not on this machine
-    rows = [
-        (each.id, len(each.messages), count_tokens(each.messages, counting, tools=each.tools))
-        for each in _load(files)[0]
-    ]
-    if len(rows) > 1:
-        rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
-    unit = "tokens" if is_exact else "tokens, estimated"
-    heads = ("conversation", "messages", f"{unit} ({counting.name.removesuffix(' estimated')})")
-    console().print(Table("", heads, cells).to_rich())
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")

@@ -11,7 +11,6 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as RichTable
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -20,8 +19,6 @@ from history_curator.errors import HistoryCuratorError
 from history_curator.lab import SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
 from history_curator.lab.results import Findings, count_of
-from history_curator.report import CurationReport
-from history_curator.tokens import shorten
 
 
 class Screen(Console):
@@ -64,30 +61,6 @@ def warn(lines: Sequence[str], style: str = "yellow") -> None:
 def say_written(*paths: Path | None) -> None:
     """Name the files that were written, on standard error."""
     warn([f"Written: {path}" for path in paths if path], style="")
-
-
-def print_decisions(report: CurationReport) -> None:
-    """Print each message with its number in the file, its text, and the reason under it."""
-    screen = console()
-    screen.print(escape(report.headline))
-    table = RichTable(box=None, pad_edge=False, header_style="bold")
-    for head in ("#", "who", "action", "tokens"):
-        table.add_column(head, no_wrap=True, justify="right" if head in "#tokens" else "left")
-    table.add_column("message, and why", overflow="fold", ratio=1)
-    for each in report.decisions:
-        is_recorded = each.index is not None
-        entry = report.record[each.index or 0] if is_recorded else report.view[each.position or 0]
-        number = "+" if each.message is None else str(each.message)
-        calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
-        before, after = each.tokens_before, each.tokens_after
-        tokens = f"{before:,}" if before == after else f"{before:,}→{after:,}"
-        text = " ".join(f"{entry.content or ''} {calls}".split())
-        cell = Text(shorten(text, max(20, 2 * screen.width - 72), keep="head"))
-        if each.action != "kept":
-            cell.append(f"\n{each.reason}", "bright_black")
-        table.add_row(number, each.role, each.action, tokens, cell)
-    screen.print(table)
-    warn([f"warning: {warning}" for warning in report.warnings])
 
 
 def print_findings(found: Findings) -> None:

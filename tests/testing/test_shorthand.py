@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from history_curator.errors import ConversionError
 from history_curator.rules import get_profile
-from history_curator.testing import SEQUENCES, ShorthandError, parse, parse_entries, show
+from history_curator.testing import SEQUENCES, parse, parse_entries, show
 
 
 class TestParse:
@@ -25,7 +26,7 @@ class TestParse:
 
     @pytest.mark.parametrize("text", ["X", "U A(c1", "U(c1)", "T", "T(c1,c2)", "Ux"])
     def test_what_cannot_be_read_is_named(self, text):
-        with pytest.raises(ShorthandError, match=r"word \d: .* Fix:"):
+        with pytest.raises(ConversionError, match=r"word \d: .* Fix:"):
             parse(text)
 
     def test_the_entries_are_bound_to_their_messages(self):
