@@ -76,13 +76,9 @@ def chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 
 
 def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
-    """Return the sessions of plain requests in order of time; without a session it is ``name``.
-
-    Of several reports about one answer the last one counts.
-    """
+    """Return the sessions of plain requests in order of time; without a session it is ``name``."""
     sessions: dict[str, LabConversation] = {}
     last_sent: dict[str, list[Any]] = {}
-    answers: dict[str, LoggedCall] = {}
     requests = (row for row in rows if isinstance(row, Mapping))
     for row in sorted(requests, key=lambda each: parse_time(each.get("time")) or 0.0):
         usage, tools, key = read_usage(row.get("usage")), row.get("tools"), row.get("session")
@@ -91,19 +87,15 @@ def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
             continue
         key = str(key or name)
         session = sessions.setdefault(key, LabConversation(key, [], times=[]))
-        answer = str(row.get("id") or f"{key} #{len(session.requests)}")
-        if answer in answers:
-            answers[answer].usage = usage or answers[answer].usage
-            continue
         time, before = parse_time(row.get("time")), last_sent.get(key, [])
         _add_sent(session, sent, before, time)
         last_sent[key] = sent or before
         session.tools = tools if isinstance(tools, list) and tools else session.tools
+        answer = str(row.get("id") or f"{key} #{len(session.requests)}")
         call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time)
         call.end, call.position = parse_time(row.get("end")) or time, len(session.messages)
         if "tools" in row or "system" in row:
             call.frame = json.dumps([tools, row.get("system")], sort_keys=True, default=str)
-        answers[answer] = call
         session.requests += [] if usage is None else [call]
         if pick(row, "response", "role") == "assistant":
             session.add_message(dict(row["response"]), call.end)
@@ -270,12 +262,12 @@ def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:
     Lines with one message id are one answer, with the usage of the last of them.
     """
     sessions: dict[str, LabConversation] = {}
-    chains: dict[str, str] = {}
     sent_at: dict[str, float | None] = {}
     answers: dict[str, tuple[dict[str, Any], LoggedCall]] = {}
     for row in (row for row in rows if pick(row, "sessionId")):
-        name, message, kind = _session_name(row, chains), row.get("message"), row.get("type")
-        is_side, time = bool(row.get("isSidechain")), parse_time(row.get("timestamp"))
+        message, kind, time = row.get("message"), row.get("type"), parse_time(row.get("timestamp"))
+        is_side, name = bool(row.get("isSidechain")), str(row["sessionId"])
+        name += f" side {row.get('agentId') or ''}" if is_side else ""
         session = sessions.setdefault(name, LabConversation(name, [], times=[], is_side=is_side))
         position = len(session.messages)
         if row.get("subtype") == "compact_boundary":
@@ -303,16 +295,6 @@ def _read_claude_code(rows: Iterable[Any], _name: str) -> list[LabConversation]:
             said["content"] += [{"type": "text", "text": content}] if is_text else content
             call.usage, call.end = usage, time
     return [session for session in sessions.values() if session.messages]
-
-
-def _session_name(row: Row, chains: dict[str, str]) -> str:
-    """Return the name of the session a line belongs to; a side chain is named after its first."""
-    name = str(row.get("sessionId") or "session")
-    if not row.get("isSidechain"):
-        return name
-    uuid = str(row.get("uuid"))
-    chains[uuid] = str(row.get("agentId") or chains.get(str(row.get("parentUuid"))) or uuid)
-    return f"{name} side {chains[uuid]}"
 
 
 def _read_codex(rows: Iterable[Any], name: str) -> list[LabConversation]:
@@ -355,30 +337,18 @@ def _read_chatgpt(rows: Iterable[Any], name: str) -> list[LabConversation]:
             node = pick(nodes, node, "parent")
         talk = LabConversation(str(pick(row, "title") or f"{name}#{number}"), [], times=[])
         for message in reversed(branch):
-            _add_chatgpt_message(talk, message)
+            content, role = object_at(message, "content"), pick(message, "author", "role")
+            parts = content.get("parts") or [content.get("text") or content.get("result") or ""]
+            text = "\n".join(part for part in parts if isinstance(part, str))
+            if role and text.strip():  # what tools wrote counts as the answer's
+                said = {"role": "assistant" if role == "tool" else role, "content": text}
+                talk.add_message(said, parse_time(message.get("create_time")))
         found += [talk] if talk.messages else []
     return found
 
 
-def _add_chatgpt_message(talk: LabConversation, message: dict[str, Any]) -> None:
-    content = object_at(message, "content")
-    parts = content.get("parts") or [content.get("text") or content.get("result") or ""]
-    text = "\n".join(part for part in parts if isinstance(part, str))
-    role, last = pick(message, "author", "role"), talk.messages[-1:]
-    said = {"role": "assistant" if role == "tool" else role, "content": text}
-    if role == "assistant" and message.get("recipient", "all") != "all":
-        call = chat_call(message.get("id"), message["recipient"], {"input": text})
-        said |= {"content": "", "tool_calls": [call]}
-    elif role == "tool" and (call_id := pick(last, 0, "tool_calls", 0, "id")):
-        said |= {"role": "tool", "tool_call_id": call_id}
-    elif not text.strip() or not role:
-        return
-    talk.add_message(said, parse_time(message.get("create_time")))
-
-
 _READERS: tuple[tuple[Callable[[Row], bool], Reader], ...] = (
     (lambda row: "sessionId" in row and "uuid" in row, _read_claude_code),
-    (lambda row: row.get("type") == "summary" and "leafUuid" in row, _read_claude_code),
     (lambda row: row.get("type") in _CODEX_LINES and "payload" in row, _read_codex),
     (lambda row: isinstance(row.get("mapping"), Mapping), _read_chatgpt),
     (lambda row: "run_type" in row and "inputs" in row,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -245,11 +244,6 @@ class ReplayResults:
         return "\n".join([*map(str.rstrip, captured.get().splitlines()), *self.notes()])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        frame = import_extra("pandas").DataFrame(self.table().rows, columns=self.table().heads)
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
-        return f"{frame.to_html(index=False)}{notes}"
 
     def to_json(self) -> str:
         """Return the results as JSON text."""

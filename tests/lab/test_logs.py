@@ -152,7 +152,7 @@ TOOL_USE = "user assistant tool assistant"
 SOURCES: dict[str, tuple[Any, str, int]] = {
     "claude code": (claude_code(), TOOL_USE, 2),
     "codex": (codex(), TOOL_USE, 2),
-    "chatgpt": (chatgpt(), TOOL_USE, 0),
+    "chatgpt": (chatgpt(), "user assistant assistant assistant", 0),
     "langfuse": (langfuse(), "user assistant user assistant", 2),
     "langsmith": (langsmith(), TOOL_USE, 2),
     "opentelemetry": (spans(), TOOL_USE, 2),
