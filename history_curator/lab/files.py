@@ -116,17 +116,12 @@ def _read_rows(path: str, problems: list[str] | None) -> list[Any]:
     text = read_text(path).strip()
     if not text:
         raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
-    try:
-        root = parse_json(text)
+    root, problem = _parse(text)
+    if not problem:
         return root if isinstance(root, list) else [root]
-    except ValueError as error:
-        problem = f"not JSON ({error})"
-    rows, broken = [], []
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            rows += [parse_json(line)] if line.strip() else []
-        except ValueError as error:
-            broken.append(f"line {number}: not JSON ({error})")
+    values = [(n, *_parse(line)) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    rows = [value for _, value, reason in values if not reason]
+    broken = [f"line {number}: {reason}" for number, _, reason in values if reason]
     if broken and (problems is None or not rows):
         fix = "the file must be one JSON document, or one JSON object per line."
         raise ConversionError(f"{path}, {broken[0] if rows else problem}.", fix=fix)
@@ -134,6 +129,14 @@ def _read_rows(path: str, problems: list[str] | None) -> list[Any]:
         more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
         problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
     return rows
+
+
+def _parse(text: str) -> tuple[Any, str]:
+    """Return a JSON value and no reason, or the reason why the text is none."""
+    try:
+        return parse_json(text), ""
+    except ValueError as error:
+        return None, f"not JSON ({error})"
 
 
 def read_text(path: str) -> str:

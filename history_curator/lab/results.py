@@ -100,7 +100,7 @@ class Findings:
 
 @dataclass(slots=True)
 class PolicyResult:
-    """The sums of one policy over one call, over one conversation, or over all.
+    """The sums of one policy over one call, over one conversation, or over all; `add` sums.
 
     Attributes:
         calls, failed: calls that were made, and those for which the policy gave no view.
@@ -111,7 +111,6 @@ class PolicyResult:
     """
 
     name: str
-    conversation: str = ""
     note: str = ""
     peak: int = 0
     conversations: int = 0
@@ -129,7 +128,7 @@ class PolicyResult:
 
     def add(self, other: PolicyResult) -> None:
         """Add the sums of another call or conversation."""
-        for each in fields(self)[4:]:  # whatever stands behind ``peak`` is added up
+        for each in fields(self)[3:]:  # whatever stands behind ``peak`` is added up
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
         self.peak = max(self.peak, other.peak)
         self.note = other.note or self.note
@@ -190,12 +189,10 @@ class ReplayResults:
         (1, ['all'])
 
     Attributes:
-        tallies: for each policy its results on each conversation.
         max_tokens: the budget of the policies that have none of their own.
     """
 
     policies: Mapping[str, PolicyResult]
-    tallies: Mapping[str, Sequence[PolicyResult]]
     pricing: str
     provider: str
     max_tokens: int | None = None

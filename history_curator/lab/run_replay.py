@@ -65,7 +65,7 @@ class Measurement:
         previous_call = 0
         for index in calls:
             needed, replaced = record.dependencies.get(index, ()), record.edits.get(index, ())
-            result = PolicyResult(name, record.id, calls=1)
+            result = PolicyResult(name, calls=1)
             result.needed, result.edits = len(needed), len(replaced)
             idle = record.idle_seconds(previous_call, index) if previous_call else None
             previous_call = index
@@ -96,7 +96,7 @@ class Measurement:
 
 def add_up(name: str, record: LabConversation, calls: Iterable[ReplayedCall]) -> PolicyResult:
     """Return the sums over the calls of a policy, or why it cannot run."""
-    total = PolicyResult(name, record.id, conversations=1)
+    total = PolicyResult(name, conversations=1)
     try:
         for call in calls:
             total.add(call.result)
@@ -143,13 +143,11 @@ def replay(
     sheet = get_prices(pricing)
     measurement = Measurement(chosen, get_counter(counter), provider, sheet)
     done = map_conversations(measurement.run, talks, executor)
-    rows = list(show_progress(done, "conversations", len(talks), visible=progress))
     totals = {name: PolicyResult(name) for name in chosen}
-    for row in rows:
-        for each in row:
+    for results in show_progress(done, "conversations", len(talks), visible=progress):
+        for each in results:
             totals[each.name].add(each)
-    tallies = {name: [row[column] for row in rows] for column, name in enumerate(chosen)}
-    return ReplayResults(totals, tallies, sheet.name, provider or "no", max_tokens)
+    return ReplayResults(totals, sheet.name, provider or "no", max_tokens)
 
 
 def map_conversations(
@@ -222,7 +220,7 @@ class SessionPage:
             shown = _policy_data(record, replayed, counting)
             self.data["policies"].append({"name": name, "max_tokens": policy.max_tokens, **shown})
         pricing = measurement.prices.name
-        self.results = ReplayResults(totals, {}, pricing, provider, max_tokens)
+        self.results = ReplayResults(totals, pricing, provider, max_tokens)
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
@@ -286,8 +284,5 @@ def _policy_data(
             view["failed"] = result.note
         views.append(view)
         before = shown
-        lost += [
-            {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
-            for each in call.lost
-        ]
+        lost += [{"call": number, "value": n.value, "sources": n.sources} for n in call.lost]
     return {"forms": forms, "views": views, "lost": lost}

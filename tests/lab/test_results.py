@@ -55,7 +55,7 @@ def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
 
 
 def results(*policies: PolicyResult) -> ReplayResults:
-    return ReplayResults({each.name: each for each in policies}, {}, "none", "core")
+    return ReplayResults({each.name: each for each in policies}, "none", "core")
 
 
 CHEAP, KNEE, DEAR = policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0)
