@@ -267,6 +267,7 @@ class TestTheCommandItself:
             ("compare {} --policy =c.yaml", "'=c.yaml' has no name. Fix: NAME=c.yaml."),
             *((f"{command} -o no/x", "error: no/x: there is no folder {}/no. Fix: make it")
               for command in ("curate {}", "session {}", "compare {}", "demo", "doctor {}")),
+            ("doctor {} --html no/x", "error: no/x: there is no folder {}/no. Fix: make it"),
         ],
     )  # fmt: skip
     def test_an_error_is_one_line_with_its_fix_and_code_2(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from history_curator.cli.commands import app
@@ -37,19 +36,3 @@ class TestDoctor:
         page = tmp_path / "page.html"
         CliRunner().invoke(app, ["doctor", str(log(tmp_path)), "--no-what-if", "--html", str(page)])
         assert "Why the cache was lost" in page.read_text()
-
-    def test_a_wrong_path_is_one_line(self, tmp_path: Path) -> None:
-        result = CliRunner().invoke(app, ["doctor", str(tmp_path / "no")])
-        assert result.exit_code == 2
-        assert "No such file" in result.output
-
-    @pytest.mark.parametrize("option", ["--html", "-o"])
-    def test_where_it_cannot_write_it_does_not_begin(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-    ) -> None:
-        begun: list[object] = []
-        monkeypatch.setattr("history_curator.doctor.diagnose", lambda *a, **b: begun.append(a))
-        target = tmp_path / "no" / "page"
-        result = CliRunner().invoke(app, ["doctor", str(log(tmp_path)), option, str(target)])
-        assert (result.exit_code, begun) == (2, [])
-        assert f"{target}: there is no folder" in result.output

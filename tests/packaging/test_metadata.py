@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import history_curator
 from history_curator.formats import adapters
 from tests.packaging.try_wheel import CHAINS, USES
 
@@ -47,12 +46,6 @@ def imported(package: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found.add(node.module.partition(".")[0])
     return found - set(sys.stdlib_module_names) - set(PACKAGES) - GUESTS - PINNED_BY_PYDANTIC
-
-
-def test_the_version_is_written_once(project: dict[str, Any]) -> None:
-    assert "version" in project["project"]["dynamic"]
-    assert project["tool"]["hatch"]["version"]["path"] == "history_curator/__init__.py"
-    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", history_curator.__version__)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import Phase, find, settings
 
 from history_curator.rules import PROVIDERS, check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, assert_conformant, parse, try_trimmer
-from tests.support.strategies import broken_conversations, conversations
+from tests.support.strategies import broken_conversations
 
 
 def last_two(messages):
@@ -52,15 +52,6 @@ class TestTryTrimmer:
 
 
 class TestStrategies:
-    @given(conversations())
-    def test_sound_ones_are_sound(self, messages):
-        assert_conformant(messages, provider="portable")
-
-    @given(conversations(tail="history"))
-    def test_histories_end_on_the_answer(self, messages):
-        assert messages[-1]["role"] == "assistant"
-        assert_conformant(messages, provider="portable", tail="history")
-
     @pytest.mark.parametrize("rule", [f"P{number}" for number in range(1, 13)])
     def test_broken_ones_break_every_rule(self, rule):
         def breaks(messages):
