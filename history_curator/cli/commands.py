@@ -37,6 +37,14 @@ from history_curator.lab.files import write_text
 from history_curator.lab.results import Table, count_of
 from history_curator.rules import check_conversation
 
+
+def _check_path(path: Path | None) -> Path | None:
+    """Refuse a path that cannot be written before the work, not after it."""
+    if path is not None:
+        check_folder(path)
+    return path
+
+
 # fmt: off
 _FILE = typer.Argument(
     metavar="FILE", help="A file of conversations or a log, a folder, or - for standard input.")
@@ -56,16 +64,17 @@ Policies = Annotated[list[str] | None, typer.Option(
 Config = Annotated[Path | None, typer.Option(
     "--config", "-c", help="A YAML or TOML file with the options; those given here win.")]
 Output = Annotated[Path | None, typer.Option(
-    "--output", "-o", help="Write the messages to this file, not to standard output.")]
+    "--output", "-o", callback=_check_path,
+    help="Write the messages to this file, not to standard output.")]
 Budgets = Annotated[list[int] | None, typer.Option(
     "--budget", "-b", min=1, help="A budget to replay under; may be repeated.",
     show_default=", ".join(map(str, BUDGETS)))]
 Numbers = Annotated[Path | None, typer.Option(
-    "--output", "-o", help="Also write all numbers to this file, as JSON.")]
+    "--output", "-o", callback=_check_path, help="Also write all numbers to this file, as JSON.")]
 Html = Annotated[Path | None, typer.Option(
-    "--html", help="Also write a page for a browser to this file.")]
+    "--html", callback=_check_path, help="Also write a page for a browser to this file.")]
 Page = Annotated[Path | None, typer.Option(
-    "--html", "--output", "-o", help="Write a page for a browser to this file.")]
+    "--html", "--output", "-o", callback=_check_path, help="Write a page for a browser to this file.")]
 Which = Annotated[int | None, typer.Option(
     "--which", "-w", min=0, help="The number of the conversation, where the file has several.")]
 # fmt: on
@@ -133,12 +142,6 @@ def _read_one(file: str, which: int | None) -> LabConversation:
     return conversations[which or 0]
 
 
-def _check_folders(*paths: Path | None) -> None:
-    """Refuse a path that cannot be written before the work, not after it."""
-    for path in filter(None, paths):
-        check_folder(path)
-
-
 def _show(found: ReplayResults | Diagnosis, html: Path | None, output: Path | None) -> None:
     """Print what was found; write its page and all its numbers where they were asked for."""
     print_findings(found.describe())
@@ -160,7 +163,6 @@ def curate(
     output: Output = None,
 ) -> None:
     """Write the view of FILE as a JSON list of messages; of several, JSON lines with id and messages."""
-    _check_folders(output)
     talks, views = load_conversations(file), []
     curator = _build_curator(max_tokens, provider, counter, config)
     for each in talks:
@@ -216,7 +218,6 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the decision for each message of a conversation, with the reason."""
-    _check_folders(html)
     talk, curator = _read_one(file, which), _build_curator(max_tokens, provider, counter, config)
     found = curator.curate(talk.messages, tools=talk.tools, max_tokens=max_tokens).report
     if as_json:
@@ -239,7 +240,6 @@ def session(
     which: Which = None,
 ) -> None:
     """Write one page with every call of a conversation, under the curator or two policies."""
-    _check_folders(html)
     talk, names = _read_one(file, which), policy or []
     names = names if len(names) == 2 else ["curator", *names]
     page = SessionPage(
@@ -262,7 +262,6 @@ def compare(
     output: Numbers = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
-    _check_folders(output, html)
     policies = _build_policies(policy or policy_names(), max_tokens, provider, counter)
     results = replay(
         _load(files)[0], policies, max_tokens=max_tokens, pricing=pricing,
@@ -274,7 +273,6 @@ def compare(
 @app.command(epilog="Example: history-curator demo -n 12000")
 def demo(html: Page = None, max_tokens: ReplayBudget = 12_000) -> None:
     """Curate an agent's session in front of you and write its page."""
-    _check_folders(html)
     run_demo(max_tokens, html)
 
 
@@ -283,8 +281,6 @@ def prune(
     store: Annotated[str, typer.Argument(help="The URL of a database: sqlite:///chat.db.")],
     *,
     config: Config = None,
-    table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
-    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Do it; else say what would go.")] = False,
 ) -> None:
     """Remove tool details of older turns from a SQL store, by retention rules.
@@ -297,9 +293,8 @@ def prune(
     rules = RetentionConfig(persist_tool_invocations="trimmed")
     if config is not None:
         rules = RetentionConfig.from_file(config)
-    found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-    for one in found:
-        sys.stdout.write(f"{one}\n")
+    found = prune_store(store, config=rules, apply=apply)
+    sys.stdout.write("".join(f"{one}\n" for one in found))
     if not apply:
         warn(["Dry run: nothing was written. Add --apply to do it."])
 
@@ -314,6 +309,5 @@ def doctor(
     output: Numbers = None,
 ) -> None:
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
-    _check_folders(html, output)
     found = diagnose(files, budgets=(budget or BUDGETS) if what_if else (), progress=True)
     _show(found, html, output)

@@ -270,12 +270,11 @@ def read_logs(
             sessions += found
     if not sessions:
         first, _, fix = problems[0].rstrip(".").partition(". Fix: ")
-        several = f"no request with usage in {len(files):,} files; " if len(files) > 1 else ""
         otherwise = (
             "pass logs of Claude Code or Codex, or JSON lines with a usage object each; "
             "conversations without usage are read by `history-curator compare`"
         )
-        raise ConversionError(f"{several}{first}.", fix=f"{fix or otherwise}.")
+        raise ConversionError(f"{first}.", fix=f"{fix or otherwise}.")
     charged: set[str] = set()
     for session in sorted(sessions, key=lambda each: each.requests[0].start or 0.0):
         session.requests = [call for call in session.requests if call.id not in charged]

@@ -130,8 +130,9 @@ def replay(
 
     ``conversations`` are a path or pattern (see `load_conversations`), lists of messages, mappings
     with ``messages`` (and ``id``, ``tools``, ``times``) or `LabConversation`; ``policies`` are named
-    ones of `policy_names` (with the budget ``max_tokens``), a `Curator` or a `Policy`. ``pricing`` is a price sheet, its name, or the name of a model. Processes run on
-    every core, or ``executor="serial"`` for policies that cannot be pickled, or any object with ``map``.
+    ones of `policy_names` (with the budget ``max_tokens``), a `Curator` or a `Policy`. ``pricing`` is
+    a price sheet, its name, or the name of a model. Processes run on every core, or
+    ``executor="serial"`` for policies that cannot be pickled, or any object with ``map``.
 
     Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
