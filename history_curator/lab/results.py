@@ -235,7 +235,9 @@ class ReplayResults:
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
     def __str__(self) -> str:
-        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
+        console = import_extra("rich.console", "cli").Console(
+            width=300, color_system=None, force_jupyter=False
+        )
         with console.capture() as captured:
             console.print(self.table().to_rich())
         return "\n".join([*map(str.rstrip, captured.get().splitlines()), *self.notes()])
