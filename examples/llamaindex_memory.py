@@ -20,8 +20,8 @@ def main() -> None:
         engine.chat(f"Question {turn}: why is the sky blue, and since when?")
     print(f"record: {len(memory.get_all())} messages, view: {len(memory.get())} messages")
 
-    saved = memory.to_string()
-    restored = CuratedMemory.from_string(saved)
+    saved = memory.to_json()
+    restored = CuratedMemory.from_json(saved)
     same = [m.content for m in restored.get()] == [m.content for m in memory.get()]
     print(f"saved as {len(saved):,} characters of JSON; same view after loading: {same}")
 

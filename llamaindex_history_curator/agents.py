@@ -34,11 +34,7 @@ from llamaindex_history_curator.tools_and_events import (
 )
 
 _OPTIONS = ({*CURATOR_OPTIONS} - {"name"}) | {"token_limit", "mark_cache", "curator"}
-_ARGUMENTS = {
-    name
-    for owner in (BaseWorkflowAgent, Workflow)
-    for name in inspect.signature(owner.__init__).parameters
-} - {"self", "args", "kwargs"}
+_ARGUMENTS = {*inspect.signature(Workflow.__init__).parameters} - {"self", "args", "kwargs"}
 _STATED = "history_curator_stated"
 
 

@@ -186,9 +186,9 @@ class CuratedLLM(FunctionCallingLLM):
         return curations[-1], answer
 
     def _answer(
-        self, method: str, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
+        self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
     ) -> Steps[ChatResponse]:
-        ask, aask, tools = self._bind(method, kwargs)
+        ask, aask, tools = self._bind("chat", kwargs)
         curation, answer = yield from self._send(messages, tools, ask, aask)
         curation.observe(answer)
         return answer  # type: ignore[no-any-return]
@@ -229,12 +229,12 @@ class CuratedLLM(FunctionCallingLLM):
     @span
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
-        return run_sync(self._answer("chat", messages, kwargs))
+        return run_sync(self._answer(messages, kwargs))
 
     @span
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
-        return await run_async(self._answer("chat", messages, kwargs))
+        return await run_async(self._answer(messages, kwargs))
 
     @span
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:

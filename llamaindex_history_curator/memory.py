@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -12,35 +12,30 @@ from weakref import WeakValueDictionary
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
+from llama_index.core.storage.chat_store import SimpleChatStore
 from pydantic import model_serializer, model_validator
 
 from history_curator.config import RetentionConfig, SharedOptions, check_names, check_options
 from history_curator.curator import Curation, Curator
-from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.managers import RelevanceManager
 from history_curator.record.branches import Branches
+from history_curator.record.outbox import WriteBehind
+from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator.chat_store import (
     ChatStore,
     MissingStore,
-    RecordMemory,
-    address_of,
+    can_edit,
     hand_out,
-    is_in_memory,
-    open_chat_store,
+    open_conversation,
 )
-from llamaindex_history_curator.messages import (
-    FORMAT,
-    message_from_dict,
-    message_to_dict,
-    read_calls,
-)
+from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
     FIXES,
     AdapterWriter,
-    TokenizerCounter,
     budget_for_llm,
     counter_for_llm,
     make_curator,
@@ -48,12 +43,11 @@ from llamaindex_history_curator.models import (
 from llamaindex_history_curator.tools_and_events import publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
-_DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
 logger = logging.getLogger("llamaindex_history_curator")
 _live: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
 
-class CuratedMemory(RecordMemory):
+class CuratedMemory(BaseChatStoreMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
@@ -75,8 +69,17 @@ class CuratedMemory(RecordMemory):
 
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, frozen=True)
     curator: Any = Field(default=None, exclude=True, repr=False, frozen=True)
+    chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
+    chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
+    retention: RetentionConfig | None = Field(default=None, frozen=True)
+    rewrite: bool = Field(default=False, frozen=True)
 
+    _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
     _counter: str | None = PrivateAttr(default=None)
+    _conversation: WriteBehind[ChatMessage] = PrivateAttr()
+    _retention: Retention = PrivateAttr()
+    _shortened: list[Hashable] = PrivateAttr(default_factory=list)
+    """The keys of the messages of the last view, where it was shorter than the record."""
     _write: AdapterWriter = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
@@ -86,10 +89,20 @@ class CuratedMemory(RecordMemory):
         curator = make_curator(curator=given, token_limit=limit)
         if curator.max_tokens is None:
             raise ConfigurationError("curator: it has no budget. Fix: give the Curator max_tokens.")
-        data["chat_store"] = open_chat_store(data.get("chat_store"), {})
-        super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
+        store = SimpleChatStore() if data.get("chat_store") is None else data["chat_store"]
+        if not isinstance(store, ChatStore):
+            raise ConfigurationError(
+                f"chat_store: {a_type(store)} is not a chat store. "
+                "Fix: pass a BaseChatStore or an AsyncDBChatStore."
+            )
+        data |= {"chat_store": store, "curator": curator, "token_limit": curator.max_tokens}
+        super().__init__(**data)
         self._write = AdapterWriter(curator.profile.name)
-        self._open_record(is_shadow=curator.mode == "shadow")
+        is_shadow, rules = curator.mode == "shadow", self.retention
+        edits, applied = self.rewrite or can_edit(store), None if is_shadow else rules
+        self._retention = Retention(FORMAT, applied, store=store, edits_store=edits)
+        key = self.chat_store_key
+        self._conversation = open_conversation(store, key, rules, stamps=not is_shadow)
         _live[self._id] = self
 
     @classmethod
@@ -98,52 +111,35 @@ class CuratedMemory(RecordMemory):
         return "CuratedMemory"
 
     @classmethod
-    def from_defaults(  # noqa: PLR0917 - in the order of ChatMemoryBuffer
+    def from_defaults(
         cls,
         chat_history: list[ChatMessage] | None = None,
         llm: LLM | None = None,
         chat_store: ChatStore | None = None,
         chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
         token_limit: int | None = None,
-        tokenizer_fn: Callable[[str], Sequence[Any]] | None = None,
         *,
-        session_id: str | None = None,
         retention: RetentionConfig | dict[str, Any] | None = None,
         rewrite: bool = False,
-        token_flush_size: int | None = None,
-        sql_store: ChatStore | None = None,
         curator: Curator | None = None,
         **options: Any,
     ) -> CuratedMemory:
-        """Create a memory from the arguments of `ChatMemoryBuffer` and, by name, of `Memory`.
+        """Create a memory from the arguments of `ChatMemoryBuffer`.
 
-        ``async_database_uri`` or ``async_engine``, ``table_name`` and ``db_schema`` open a SQL
-        store, where a conversation without a session id gets one of its own. Further options are
-        ``managers`` and those of `Curator`. Limit, counter and provider follow `llm` where they are
-        not given; `curator` stands for all of them. `chat_history` replaces the stored messages.
+        Further options are ``managers`` and those of `Curator`. Limit, counter and provider follow
+        `llm` where they are not given; `curator` stands for all of them. `chat_history` replaces
+        the stored messages.
 
         `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
         also to a store that has to clear a conversation before it writes it anew.
-        `token_flush_size` is ``compact_to`` in tokens.
         """
-        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
-        check_names(cls.__name__, options, known - {"options", "return"}, FIXES)
-        database = {name: options.pop(name, None) for name in _DATABASE}
-        if isinstance(chat_history, str):
-            raise ConfigurationError(
-                "chat_history is a text. Fix: session_id= names a conversation."
-            )
-        if tokenizer_fn is not None:
-            options.setdefault("counter", TokenizerCounter(tokenizer_fn))
+        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS} - {"options", "return"}
+        check_names(cls.__name__, options, known, FIXES)
         if token_limit is None and curator is None:
             token_limit = budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT
-        if token_flush_size is not None and token_limit is not None:
-            options["compact_to"] = 1.0 - token_flush_size / token_limit
-        if any(database.values()) and chat_store_key == DEFAULT_CHAT_STORE_KEY:
-            session_id = session_id or str(uuid4())  # no two people share a conversation
         memory = cls(
-            chat_store=open_chat_store(chat_store or sql_store, database),
-            chat_store_key=session_id or chat_store_key,
+            chat_store=chat_store,
+            chat_store_key=chat_store_key,
             curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
             retention=retention,
             rewrite=rewrite,
@@ -159,6 +155,65 @@ class CuratedMemory(RecordMemory):
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
         count = self.curator.counter.count
         return lambda text: range(count(text))
+
+    # The record.
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the chat store failed the last time it was asked."""
+        return self._conversation.degraded
+
+    def get_all(self) -> list[ChatMessage]:
+        """Return the record, oldest first: of a database, also what `Memory` archived in it."""
+        return list(map(hand_out, run_sync(self._conversation.read())))
+
+    async def aget_all(self) -> list[ChatMessage]:
+        """Return the record; see `get_all`."""
+        return list(map(hand_out, await run_async(self._conversation.read())))
+
+    def put(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        self.put_messages([message])
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        await self.aput_messages([message])
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        run_sync(self._retention.add(self._conversation, _take_in(messages)))
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        await run_async(self._retention.add(self._conversation, _take_in(messages)))
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Replace the record. A view of this memory replaces nothing: what follows it is added."""
+        run_sync(self._set(messages))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record; see `set`."""
+        await run_async(self._set(messages))
+
+    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
+        taken, view = _take_in(messages), self._shortened
+        is_view = bool(view) and list(map(FORMAT.key_of, taken[: len(view)])) == view
+        if is_view:
+            problem = f"the messages begin with a view of {self}: only what follows it is added. "
+            fix = "Fix: leave chat_history out, or call reset() first."
+            warnings.warn(problem + fix, UserWarning, stacklevel=2)
+            taken = taken[len(view) :]
+        yield from self._conversation.add(taken, replace=not is_view)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._shortened = []
+        self.set([])
+
+    async def areset(self) -> None:
+        """Forget everything."""
+        self._shortened = []
+        await self.aset([])
 
     # The view.
 
@@ -179,8 +234,8 @@ class CuratedMemory(RecordMemory):
         initial_token_count: int = 0,
         **kwargs: Any,
     ) -> list[ChatMessage]:
-        """Return the view; see `get`. The question that this task put last is the last in it."""
-        return await run_async(self._get(input or self._own_question(), initial_token_count))
+        """Return the view; see `get`."""
+        return await run_async(self._get(input, initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
         curator = self.curator
@@ -191,7 +246,6 @@ class CuratedMemory(RecordMemory):
         question = _text_of(asked)
         if not messages:
             return []
-        messages = _put_last(messages, question)
         if messages[-1].role.value == "user" and messages[-1].content == question:
             question = None
         if question:
@@ -209,7 +263,7 @@ class CuratedMemory(RecordMemory):
         publish(curation, "memory", is_degraded=is_degraded)
         view = list(map(hand_out, curation.messages))
         is_shorter = len(view) < len(messages)
-        self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else None
+        self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else []
         return view if curator.mode == "shadow" else self._write(view)
 
     # Saving and restoring.
@@ -217,6 +271,7 @@ class CuratedMemory(RecordMemory):
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""
         curator, store = self.curator, self.chat_store
+        is_held_here = isinstance(store, SimpleChatStore)
         options = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
         options |= {"provider": curator.profile.name, "counter": self._counter}
         options |= {name: getattr(self, name) for name in ("token_limit", "chat_store_key")}
@@ -230,20 +285,19 @@ class CuratedMemory(RecordMemory):
             "options": options,
             "lost": [*(type(one).__name__ for one in lost), *["counter"][bool(self._counter) :]],
             "chat_store": getattr(store, "kind", store.class_name()),
-            "address": address_of(store),
-            "messages": [*map(message_to_dict, self.get_all())] if is_in_memory(store) else None,
+            "messages": [*map(message_to_dict, self.get_all())] if is_held_here else None,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
         """Return the memory that `to_dict` wrote: in the same process that memory itself.
 
-        Elsewhere, or with arguments of `from_defaults`, which win, it is a memory like it. A SQL
-        store whose address has no password is opened again; any other one says so when it is used.
+        Elsewhere, or with arguments of `from_defaults`, which win, it is a memory like it. Without
+        ``chat_store`` a memory whose record is not in this process says so when it is used.
         """
         if data.get("class_name") != cls.class_name():
             problem = f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}."
-            raise ConfigurationError(f"{problem} Fix: pass what to_dict or to_string returned.")
+            raise ConfigurationError(f"{problem} Fix: pass what to_dict returned.")
         live = _live.get(data["id"])
         if live is not None and not kwargs:
             return live
@@ -256,8 +310,6 @@ class CuratedMemory(RecordMemory):
             warnings.warn(f"{problem} {fix}", UserWarning, stacklevel=3)
         if "chat_store" in kwargs:
             messages = None
-        elif data["address"]:
-            options |= data["address"]
         elif messages is None:
             options["chat_store"] = MissingStore(kind=data["chat_store"])
         memory = cls.from_defaults(**{**options, **kwargs})
@@ -275,20 +327,12 @@ class CuratedMemory(RecordMemory):
         is_saved = isinstance(data, dict) and "options" in data
         return cls.from_dict(data) if is_saved else handler(data)
 
-    def to_string(self) -> str:
-        """Return `to_dict` as JSON text."""
-        return self.to_json()
-
-    @classmethod
-    def from_string(cls, json_str: str, **kwargs: Any) -> CuratedMemory:
-        """Return the memory that `to_string` wrote."""
-        return cls.from_json(json_str, **kwargs)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self).from_dict, (self.to_dict(),))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
-        store = {} if is_in_memory(self.chat_store) else {"chat_store": self.chat_store}
+        is_held_here = isinstance(self.chat_store, SimpleChatStore)
+        store = {} if is_held_here else {"chat_store": self.chat_store}
         return type(self).from_dict(self.to_dict(), curator=self.curator, **store)
 
     def __repr__(self) -> str:
@@ -297,29 +341,18 @@ class CuratedMemory(RecordMemory):
     __str__ = __repr__
 
 
+def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
+    """Return copies of messages, and refuse anything else before it is stored."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, ChatMessage):
+            FORMAT.read(message, index)  # raises
+    return list(map(hand_out, messages))
+
+
 def _text_of(asked: Any) -> str | None:
     """Return the text of a question: a text, a message, or a `QueryBundle`."""
     text = getattr(asked, "query_str", None) or getattr(asked, "content", None) or asked
     return text if isinstance(text, str) else None
-
-
-def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMessage]:
-    """Put the question of a run that goes on behind everything that other runs have said since.
-
-    A model answers the question that it sees last. While there are more questions than answers,
-    some run goes on.
-    """
-    waiting, found = 0, None
-    for place, message in enumerate(messages):
-        if message.role.value == "user":
-            waiting += 1
-            found = place if message.content == question else found
-        elif message.role.value == "assistant" and not read_calls(message):
-            waiting = max(0, waiting - 1)
-            found = found if waiting else None
-    if found is None:
-        return messages
-    return [*messages[:found], *messages[found + 1 :], messages[found]]
 
 
 class MemoryBranches(Branches[CuratedMemory]):

@@ -83,7 +83,7 @@ class LlamaIndexFormat:
             fields |= {"content": parts[0].text, "parts": ()}
         fields["parts"] = fields["parts"] or None
         if role is MessageRole.ASSISTANT:
-            fields["tool_calls"] = fields["tool_calls"] or _read_wires(message) or None
+            fields["tool_calls"] = fields["tool_calls"] or read_calls(message) or None
         entry = ConversationEntry(
             role,
             sequence=index,
@@ -176,11 +176,7 @@ def _read_result_id(message: ChatMessage) -> str | None:
 def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     """Return the calls of a message: its blocks, or what ``additional_kwargs`` hold without them."""
     calls = [item for kind, item in _read_slots(message, MessageRole.ASSISTANT) if kind == "call"]
-    return tuple(calls) or _read_wires(message)
-
-
-def _read_wires(message: ChatMessage) -> tuple[ToolCall, ...]:
-    return tuple(map(_read_wire, message.additional_kwargs.get("tool_calls") or ()))
+    return tuple(calls or map(_read_wire, message.additional_kwargs.get("tool_calls") or ()))
 
 
 def _read_call(

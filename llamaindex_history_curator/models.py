@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from itertools import count as numbers
-from operator import is_
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.base.llms.types import (
     CacheControl,
@@ -20,48 +18,38 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
-from pydantic import BaseModel
 
 from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
 from history_curator.integrations import Asked, Window, as_managers, budget_of, rules_for
-from history_curator.tokens import MessageCounter, find_family
+from history_curator.tokens import find_family
 from history_curator.tokens.models import provider_for
-from llamaindex_history_curator.messages import (
-    citable_text,
-    read_calls,
-    write_call,
-)
-
-M = TypeVar("M", bound=BaseModel)
+from llamaindex_history_curator.messages import ROLES, citable_text, read_calls, write_call
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no cache point: adapters write it inside the result, where it is refused."""
 CURATOR_OPTIONS = (*SharedOptions.__annotations__, "managers", "name")
 """The arguments beside a limit from which a memory, an LLM or an agent makes its curator."""
-_PLAIN_OF = {
-    MessageRole.FUNCTION: MessageRole.TOOL,
-    MessageRole.CHATBOT: MessageRole.ASSISTANT,
-    MessageRole.MODEL: MessageRole.ASSISTANT,
-}
-_CACHE_POINTS = ("anthropic", "bedrock")
 _BEDROCK_POINT = CachePoint(cache_control=CacheControl(type="default"))
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
 FIXES = {
     "max_tokens": "did you mean 'token_limit'?",
-    "image_token_size_estimate": "leave it out; images are counted by their size.",
-    "audio_token_size_estimate": "leave it out: sound is counted by its size.",
+    "tokenizer_fn": "pass counter=, the name of an encoding or a model, or a TokenCounter.",
+    "token_flush_size": "pass compact_to=, the share of the limit that a compaction leaves.",
+    "session_id": "did you mean 'chat_store_key'?",
+    **dict.fromkeys(
+        ("sql_store", "async_database_uri", "async_engine", "table_name", "db_schema"),
+        "pass chat_store=SQLAlchemyChatStore(table_name, async_database_uri).",
+    ),
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
-    "count_initial_tokens": "leave it out; they always count.",
     "memory": "pass it to run(): agent.run(question, memory=memory).",
     "memory_blocks": "put fixed texts into the system message, and pass "
     "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
 """Fixes for arguments of LlamaIndex's memories that have no equal."""
-_serial = numbers(1)
 
 
 def budget_for_llm(llm: LLM, *, output: int | None = None, margin: int | None = None) -> int:
@@ -103,24 +91,6 @@ def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
         tool if isinstance(tool, dict) else tool.metadata.to_openai_tool(skip_length_check=True)
         for tool in tools
     ]
-
-
-class TokenizerCounter(MessageCounter):
-    """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
-
-    Examples:
-        >>> TokenizerCounter(str.split).count("four words of text")
-        4
-    """
-
-    def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
-        # Counts are cached under the name: two functions of one name must not be mixed up.
-        name = getattr(tokenize, "__qualname__", type(tokenize).__name__)
-        super().__init__(f"{name}#{next(_serial)}")
-        self._tokenize = tokenize
-
-    def _count_text(self, text: str) -> int:
-        return len(self._tokenize(text))
 
 
 # Curators.
@@ -175,7 +145,9 @@ class AdapterWriter:
         self._provider, kind = provider, "" if llm is None else llm.class_name().lower()
         self._is_known = llm is not None or provider not in ("core", "portable")
         self._takes_citations = provider == "anthropic" or not self._is_known
-        self._takes_points = takes_cache_points(llm) if llm else provider in _CACHE_POINTS
+        self._takes_points = (
+            takes_cache_points(llm) if llm else provider in ("anthropic", "bedrock")
+        )
         self._takes_objects = provider in _TAKE_OBJECTS
         self._sends_calls_twice = "responses" in kind or self._takes_objects
         self._joins = provider_of(llm) == "gemini"
@@ -183,8 +155,9 @@ class AdapterWriter:
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
         out = list(map(self._write, messages))
-        # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-        return [_patch(one, blocks=[*one.blocks]) for one in out] if self._joins else out
+        if self._joins:  # neighbours of one role, by writing into the blocks of the first
+            out = [message.model_copy(update={"blocks": [*message.blocks]}) for message in out]
+        return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
         keywords, role = message.additional_kwargs, self._write_role(message)
@@ -196,49 +169,39 @@ class AdapterWriter:
             # Signatures that Gemini's adapter wrote have no other place.
             if not any((call.extra or {})["thought_signature"] for call in calls):
                 blocks = [one for one in blocks if not isinstance(one, ToolCallBlock)]
-                blocks += [self._write_call(write_call(call)) for call in calls]
+                blocks += [self._write_block(write_call(call), message) for call in calls]
                 keywords = {key: one for key, one in keywords.items() if key != "tool_calls"}
         if role is MessageRole.TOOL and keywords.get("call_id"):
             keywords = {"tool_call_id": keywords["call_id"], **keywords}
-        is_same = len(blocks) == len(message.blocks) and all(map(is_, blocks, message.blocks))
-        if is_same and role is message.role and keywords is message.additional_kwargs:
-            return message
-        return _patch(message, role=role, blocks=blocks, additional_kwargs=keywords)
+        update = {"role": role, "blocks": blocks, "additional_kwargs": keywords}
+        written = message.model_copy(update=update)
+        return message if written == message else written
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
-        role = _PLAIN_OF.get(message.role, message.role)
-        if self._provider == "gemini" and message.additional_kwargs.get("thought_signatures"):
-            # Its adapter answers as the assistant, and sends signatures of the model alone.
-            return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
-        is_developer = role is MessageRole.DEVELOPER and self._provider != "openai"
-        return MessageRole.SYSTEM if is_developer else role
+        if message.role is MessageRole.DEVELOPER and self._provider == "openai":
+            return message.role
+        role = MessageRole(ROLES[message.role].value)
+        is_signed = self._provider == "gemini" and message.additional_kwargs.get(
+            "thought_signatures"
+        )
+        # Its adapter answers as the assistant, and sends signatures of the model alone.
+        return MessageRole.MODEL if is_signed and role is MessageRole.ASSISTANT else role
 
     def _write_block(self, block: Any, message: ChatMessage) -> Any:
         """Return a block as the adapter takes it, None where it takes none."""
         match block:
             case TextBlock(text="") if self._takes_objects and len(message.blocks) > 1:
                 return None
-            case ToolCallBlock():
-                return self._write_call(block)
+            case ToolCallBlock(tool_kwargs=str(text)) if self._takes_objects:
+                arguments = parse_object(text or "{}")
+                kwargs = {"arguments": text} if arguments is None else arguments
+                return block.model_copy(update={"tool_kwargs": kwargs})
             case CachePoint() if self._is_known:
                 if not self._takes_points or message.role in RESULTS:
                     return None
                 return _BEDROCK_POINT if self._provider == "bedrock" else block
-            case CitableBlock():
-                is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
-                is_taken = self._takes_citations and is_plain
-                return block if is_taken else TextBlock(text=citable_text(block))
+            case CitableBlock() if not self._takes_citations:
+                return TextBlock(text=citable_text(block))
             case CitationBlock() if not self._takes_citations:
                 return None
         return block
-
-    def _write_call(self, block: ToolCallBlock) -> ToolCallBlock:
-        text = block.tool_kwargs
-        if not self._takes_objects or not isinstance(text, str):
-            return block
-        arguments = parse_object(text or "{}")
-        return _patch(block, tool_kwargs={"arguments": text} if arguments is None else arguments)
-
-
-def _patch(model: M, **fields: Any) -> M:
-    return model.model_copy(update=fields)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
-from inspect import isawaitable
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -41,6 +40,7 @@ logger = logging.getLogger("llamaindex_history_curator")
 dispatcher = get_dispatcher("llamaindex_history_curator")
 span = dispatcher.span
 """Decorates the method in which an event happens: an exporter drops an event outside of a span."""
+_REPORTED = ("original_count", "curated_count", "tokens", "prefix_tokens", "provider")
 _ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repaired")
 
 
@@ -79,19 +79,10 @@ class HistoryCuratedEvent(BaseEvent):
 def publish(curation: Curation, place: str, *, is_degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
-    dispatcher.event(
-        HistoryCuratedEvent(
-            integration=place,
-            original_count=report.original_count,
-            curated_count=report.curated_count,
-            tokens=report.tokens,
-            max_tokens=report.max_tokens or 0,
-            prefix_tokens=report.prefix_tokens,
-            degraded=is_degraded,
-            provider=report.provider,
-            **{f"{action}_count": actions[action] for action in _ACTIONS},
-        )
-    )
+    fields = {name: getattr(report, name) for name in _REPORTED}
+    fields |= {f"{action}_count": actions[action] for action in _ACTIONS}
+    fields |= {"max_tokens": report.max_tokens or 0, "degraded": is_degraded}
+    dispatcher.event(HistoryCuratedEvent(integration=place, **fields))
 
 
 # Cache marks.
@@ -239,7 +230,7 @@ def shorten_context(
 
 # The recall tool.
 
-Record = BaseMemory | Sequence[ChatMessage] | Callable[[], Any]
+Record = BaseMemory | Sequence[ChatMessage]
 
 
 def recall_tool(
@@ -251,9 +242,9 @@ def recall_tool(
 ) -> FunctionTool:
     """Return a tool that answers from one conversation's record, and from nothing else.
 
-    `record` is a memory, messages, or a callable that returns them. Without one the tool reads the
-    run it is called in: its memory and the steps not yet in memory. An answer costs at most
-    `max_tokens`. Tell the curator of another `name`: ``recall_tool=name``.
+    `record` is a memory or messages. Without one the tool reads the run it is called in: its memory
+    and the steps not yet in memory. An answer costs at most `max_tokens`. Tell the curator of
+    another `name`: ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -261,28 +252,17 @@ def recall_tool(
         True
     """
     options = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    Recall((), **options)  # refuses options that cannot work
+    words: dict[str, Any] = {"name": name, "description": RECALL_DESCRIPTION}
 
-    def make_tool(**functions: Any) -> FunctionTool:
-        return FunctionTool.from_defaults(
-            **functions, name=name, description=RECALL_DESCRIPTION, fn_schema=RecallRequest
-        )
+    async def answer(messages: Sequence[ChatMessage], request: dict[str, Any]) -> str:
+        return await Recall(read_entries(messages, FORMAT), **options).acall(**request)
 
-    if record is not None:
-        read: Any = record if callable(record) else lambda: record
-        aread = read
-        if isinstance(record, BaseMemory):
-            read, aread = record.get_all, record.aget_all
+    async def recall_record(**request: Any) -> str:
+        messages = await record.aget_all() if isinstance(record, BaseMemory) else record
+        return await answer(messages or (), request)
 
-        async def aload() -> list[Any]:
-            found = aread()
-            return read_entries(await found if isawaitable(found) else found, FORMAT)
-
-        bound = Recall(lambda: read_entries(read(), FORMAT), arecord=aload, **options)
-        return make_tool(fn=bound.__call__, async_fn=bound.acall)
-
-    async def recall(
-        ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
-    ) -> str:
+    async def recall_run(ctx: Context, **request: Any) -> str:
         memory: BaseMemory = await ctx.store.get("memory")
         messages = await memory.aget_all()
         known = {(message.role, message.content) for message in messages}
@@ -291,9 +271,9 @@ def recall_tool(
         messages += await ctx.store.get("scratchpad", default=[])
         steps = await ctx.store.get("current_reasoning", default=[])
         texts = [ChatMessage(role="assistant", content=step.get_content()) for step in steps]
-        messages += read_react_steps(texts, steps)
-        return await Recall(read_entries(messages, FORMAT), **options).acall(handle, lines, query)
+        return await answer([*messages, *read_react_steps(texts, steps)], request)
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
-    recall.__annotations__["ctx"] = Context
-    return make_tool(async_fn=recall)
+    recall_run.__annotations__["ctx"] = Context
+    function = recall_run if record is None else recall_record
+    return FunctionTool.from_defaults(async_fn=function, fn_schema=RecallRequest, **words)

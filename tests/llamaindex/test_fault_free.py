@@ -6,7 +6,6 @@ system prompt and the question.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -211,18 +210,3 @@ async def test_streams(kind: str) -> None:
     assert "All was there." in "".join(deltas)
     assert all(body["stream"] for body in wire.requests)
     check(wire, memory)
-
-
-async def test_eight_runs_at_once_on_one_memory() -> None:
-    wires = [looking(("openai", "anthropic")[n % 2], steps=4, thinks=False) for n in range(8)]
-    memory = CuratedMemory.from_defaults(token_limit=30_000)
-    questions = [f"{number}: {QUESTION}" for number in range(8)]
-    runs = [agent_of(wire).run(q, memory=memory) for wire, q in zip(wires, questions, strict=True)]
-    await asyncio.gather(*runs)
-    for question, wire in zip(questions, wires, strict=True):
-        assert wire.refused == []
-        for body in wire.requests:
-            asked = [text for text in texts(body["messages"]) if QUESTION in text]
-            assert asked[-1].endswith(question)
-            assert sum(map(COUNTER.count, texts(body))) <= BUDGET
-    assert sorted(m.content or "" for m in memory.get_all() if m.role.value == "user") == questions

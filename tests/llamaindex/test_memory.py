@@ -241,7 +241,7 @@ class TestCopies:
     def test_in_one_process_a_saved_memory_is_the_same_memory(self, through: str) -> None:
         kept = memory(user("1"), assistant("2"), managers=[SlidingWindowManager(5)])
         again = {
-            "json": lambda: CuratedMemory.from_string(kept.to_string()),
+            "json": lambda: CuratedMemory.from_json(kept.to_json()),
             "pickle": lambda: pickle.loads(pickle.dumps(kept)),
             "pydantic": lambda: CuratedMemory.model_validate(kept.model_dump()),
         }[through]()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from history_curator.entries import handle_of
@@ -30,13 +28,8 @@ def test_by_handle_and_lines() -> None:
     assert "line one" not in out
 
 
-async def read_slowly() -> list[Any]:
-    return SAID
-
-
-@pytest.mark.parametrize("record", [SAID, lambda: SAID, read_slowly])
-async def test_where_it_is_awaited(record: Any) -> None:
-    assert "4711" in (await recall_tool(record).acall(query="code")).content
+async def test_where_it_is_awaited() -> None:
+    assert "4711" in (await recall_tool(SAID).acall(query="code")).content
 
 
 def test_a_foreign_handle_is_refused_in_words() -> None:

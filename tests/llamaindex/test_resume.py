@@ -1,4 +1,4 @@
-"""A memory that is passed is used; one that was saved finds its store again, or says it cannot."""
+"""A memory that is passed is used; one whose store is not open in this process says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llama_index.core.workflow import Context, HumanResponseEvent, InputRequired
 
 from history_curator import ConfigurationError
 from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
-from tests.llamaindex.factories import assistant, roles, texts, user
+from tests.llamaindex.factories import roles, texts, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import Request, Step, Wire
 
@@ -45,36 +45,6 @@ async def test_a_memory_that_is_passed_is_used_in_a_context_that_had_another(
         await runner.run(user_msg=question, ctx=context, memory=memory)
     assert texts(memory.get_all())[::2] == ["second", "third"]
     assert await context.store.get("memory") is memory
-
-
-class TestAStoreIsFoundAgain:
-    def test_by_its_address(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        memory = CuratedMemory.from_defaults(
-            async_database_uri="sqlite+aiosqlite:///chats.db", session_id="s"
-        )
-        memory.put(user("1"))
-        data = elsewhere(memory)
-        memory.put(assistant("2"))
-        monkeypatch.chdir("/")
-        again = CuratedMemory.from_dict(data)
-        assert texts(again.get_all()) == ["1", "2"]
-        again.put(user("3"))
-        assert texts(memory.get_all()) == ["1", "2", "3"]
-
-    def test_no_password_is_written_down(self) -> None:
-        store = SQLAlchemyChatStore(
-            table_name="t", async_database_uri="postgresql+asyncpg://ada:hush@localhost/chats"
-        )
-        memory = CuratedMemory.from_defaults(chat_store=store)
-        assert "hush" not in json.dumps(memory.to_dict())
-        assert memory.to_dict()["address"] is None
-
-    def test_a_database_in_memory_is_restored_from_what_was_saved(self) -> None:
-        memory = CuratedMemory.from_defaults(chat_store=SQLAlchemyChatStore(table_name="t"))
-        memory.put(user("1"))
-        again = CuratedMemory.from_dict(elsewhere(memory))
-        assert texts(again.get_all()) == ["1"]
 
 
 class Elsewhere(SimpleChatStore):
@@ -107,13 +77,13 @@ def test_a_run_that_waits_for_a_person_goes_on_in_another_process(
 ) -> None:
     uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
     saved = json.dumps(asyncio.run(begin(kind, uri)))
-    command = [sys.executable, "-W", "error::UserWarning", "-c", GO_ON, kind]
+    command = [sys.executable, "-W", "error::UserWarning", "-c", GO_ON, kind, uri]
     done = subprocess.run(
         command, input=saved, text=True, check=False, capture_output=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["done", "refused:0", "asked:31"]
-    record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
+    record = stored(uri).get_all()
     assert roles(record) == ["user", *["assistant", "tool"] * 60, "assistant"]
     results = [str(one.content) for one in record if one.role.value == "tool"]
     assert results.pop(30) == "Ada says yes"
@@ -124,7 +94,7 @@ GO_ON = """
 import asyncio, json, sys
 from tests.llamaindex.test_resume import go_on
 
-asyncio.run(go_on(sys.argv[1], json.load(sys.stdin)))
+asyncio.run(go_on(*sys.argv[1:], json.load(sys.stdin)))
 """
 
 
@@ -161,12 +131,15 @@ def sixty(kind: str, first: int) -> tuple[Wire, Any]:
     return wire, made if kind == "agent" else CuratedAgentWorkflow(agents=[made], timeout=None)
 
 
+def stored(uri: str) -> CuratedMemory:
+    return CuratedMemory.from_defaults(
+        chat_store=SQLAlchemyChatStore("chats", uri), token_limit=4_000, provider="openai"
+    )
+
+
 async def begin(kind: str, uri: str) -> dict[str, Any]:
     wire, runner = sixty(kind, 0)
-    memory = CuratedMemory.from_defaults(
-        async_database_uri=uri, session_id="s", llm=wire.llm, token_limit=4_000
-    )
-    handler = runner.run(user_msg="go", memory=memory, max_iterations=99)
+    handler = runner.run(user_msg="go", memory=stored(uri), max_iterations=99)
     async for event in handler.stream_events():
         if isinstance(event, InputRequiredEvent):
             break
@@ -176,8 +149,10 @@ async def begin(kind: str, uri: str) -> dict[str, Any]:
     return saved
 
 
-async def go_on(kind: str, saved: dict[str, Any]) -> None:
+async def go_on(kind: str, uri: str, saved: dict[str, Any]) -> None:
     wire, runner = sixty(kind, 31)
-    handler = runner.run(ctx=Context.from_dict(runner, saved))
+    context = Context.from_dict(runner, saved)
+    await context.store.set("memory", stored(uri))
+    handler = runner.run(ctx=context)
     handler.ctx.send_event(HumanResponseEvent(response="yes"))
     print(str(await handler), f"refused:{len(wire.refused)}", f"asked:{1 + len(wire.requests)}")

@@ -28,6 +28,7 @@ from history_curator import (
     RetentionConfig,
     SlidingWindowManager,
 )
+from history_curator.tokens import HeuristicCounter
 from llamaindex_history_curator import CuratedMemory, message_from_dict, message_to_dict
 from tests.llamaindex.factories import assistant, dumped, result, system, texts, turns, wire
 
@@ -107,7 +108,8 @@ class TestMemory:
         assert again.curator.recall_tool is True
 
     def test_elsewhere_what_cannot_be_restored_is_said(self) -> None:
-        memory = self.memory(managers=[SlidingWindowManager(2)], tokenizer_fn=str.split)
+        counter = HeuristicCounter()
+        memory = self.memory(managers=[SlidingWindowManager(2)], counter=counter)
         with pytest.warns(UserWarning, match=r"SlidingWindowManager, counter.*Fix"):
             self.elsewhere(memory)
         given = {"managers": [SlidingWindowManager(2)], "counter": "cl100k_base"}
@@ -122,10 +124,10 @@ class TestMemory:
         memory = CuratedMemory.from_defaults(turns(30), token_limit=300)
         script = (
             "import sys; from llamaindex_history_curator import CuratedMemory; "
-            "memory = CuratedMemory.from_string(sys.stdin.read()); "
+            "memory = CuratedMemory.from_json(sys.stdin.read()); "
             "print([message.content for message in memory.get()])"
         )
-        command, given = [sys.executable, "-c", script], memory.to_string()
+        command, given = [sys.executable, "-c", script], memory.to_json()
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == str(texts(memory.get()))
 

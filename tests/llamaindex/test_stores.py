@@ -12,7 +12,6 @@ import pytest
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
-from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -112,13 +111,9 @@ async def test_what_memory_archived_is_part_of_the_record() -> None:
     for number in range(10):
         await old.aput_messages([user(f"q{number} " + "w " * 9), assistant("a " * 9)])
     assert "4711" not in dumped(await old.aget())
-    assert "4711" in (await recall_tool(old).acall(query="gate code")).content
     ours = CuratedMemory.from_defaults(chat_store=old.sql_store, chat_store_key="s")
     assert len(await ours.aget_all()) == 21
-    archived = await ours.aget_all(status=MessageStatus.ARCHIVED)
-    assert 0 < len(archived) < 21
-    await ours.areset(status=MessageStatus.ARCHIVED)
-    assert len(ours.get_all()) == 21 - len(archived)
+    assert "4711" in (await recall_tool(ours).acall(query="gate code")).content
 
 
 @pytest.mark.parametrize("store", URIS, indirect=True)
@@ -131,10 +126,8 @@ def test_a_sync_call_while_the_loop_is_blocked(store: Any) -> None:
             memory.put(assistant("2"))
             return memory.get()
 
-        assert texts(asyncio_run(inside())) == [
-            "1",
-            "2",
-        ]  # LlamaIndex blocks a loop wherever it can
+        # LlamaIndex blocks a loop wherever it can.
+        assert texts(asyncio_run(inside())) == ["1", "2"]
         await memory.aput(user("3"))
         assert texts(await memory.aget_all()) == ["1", "2", "3"]
         assert not memory.degraded
@@ -146,11 +139,12 @@ def test_an_engine_of_the_callers_own_stays_usable(tmp_path: Path) -> None:
     engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}")
 
     async def main() -> None:
-        memory = CuratedMemory.from_defaults(async_engine=engine, session_id="s")
+        store = SQLAlchemyChatStore("chats", async_engine=engine)
+        memory = CuratedMemory.from_defaults(chat_store=store)
         await memory.aput(user("1"))
         memory.put(user("2"))
         async with engine.connect() as connection:
-            counted = await connection.exec_driver_sql("select count(*) from llama_index_memory")
+            counted = await connection.exec_driver_sql("select count(*) from chats")
             assert counted.scalar() == 2
         await engine.dispose()
 
