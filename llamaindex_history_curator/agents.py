@@ -15,7 +15,7 @@ from llama_index.core import Settings
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.workflow import Context, Workflow
@@ -26,6 +26,7 @@ from history_curator.entries import recall_tool_name
 from history_curator.record.recall import RecallRequest
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory
+from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import CURATOR_OPTIONS, FIXES
 from llamaindex_history_curator.tools_and_events import (
     read_react_steps,
@@ -195,7 +196,6 @@ async def _show_state(ctx: Any, messages: list[ChatMessage]) -> list[ChatMessage
     out = list(messages)
     for place, one in enumerate(messages):
         if one.role.value == "user" and one.content == asked != stated:
-            others = [block for block in one.blocks if not isinstance(block, TextBlock)]
-            blocks = [TextBlock(text=stated or ""), *others]
-            out[place] = one.model_copy(update={"blocks": blocks})
+            (entry,) = FORMAT.read(one, place)
+            (out[place],) = FORMAT.write([entry.evolve(content=stated)])
     return out

@@ -65,41 +65,31 @@ def open_conversation(
 
     With `stamps` a stored message has an id, by which it is recognised after a write that failed.
     """
-    if isinstance(store, AsyncDBChatStore):
-        calls = _async_store_calls(_with_own_engine(store), key, retention)
-    else:
-        calls = _sync_store_calls(store, key)
+    is_async = isinstance(store, AsyncDBChatStore)
+    used: Any = _with_own_engine(store) if isinstance(store, AsyncDBChatStore) else store
+    # Archived messages belong to the record: one written by `Memory` is read whole.
+    options = {"status": None} if is_async else {}
+
+    def append(messages: Sequence[ChatMessage]) -> Any:
+        if is_async:
+            return used.add_messages(key, list(messages))
+        for message in messages:
+            used.add_message(key, message)
+        return None
+
+    calls: dict[str, Any] = {
+        "load": lambda: used.get_messages(key, **options) or (),
+        "append": append,
+        "replace": lambda messages: used.set_messages(key, list(messages)),
+        "clear": lambda: used.delete_messages(key),
+    }
+    if retention is not None and isinstance(used, SQLAlchemyChatStore):
+        calls["edit"] = partial(_prune_rows, used, key, retention)
+    if is_async:
+        calls = {name: partial(_run, call) for name, call in calls.items()}
     if stamps and not isinstance(store, SimpleChatStore):
         calls |= {"stamp": _with_id, "key": _read_id}
     return WriteBehind(**calls, name=f"chat store {store.class_name()}")
-
-
-def _sync_store_calls(store: BaseChatStore, key: str) -> dict[str, Any]:
-    def append(messages: Sequence[ChatMessage]) -> None:
-        for message in messages:
-            store.add_message(key, message)
-
-    return {
-        "load": lambda: store.get_messages(key) or (),
-        "append": append,
-        "replace": lambda messages: store.set_messages(key, list(messages)),
-        "clear": lambda: store.delete_messages(key),
-    }
-
-
-def _async_store_calls(
-    store: AsyncDBChatStore, key: str, retention: RetentionConfig | None
-) -> dict[str, Any]:
-    calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-        # Archived messages belong to the record: one written by `Memory` is read whole.
-        "load": lambda: store.get_messages(key, status=None),
-        "append": lambda messages: store.add_messages(key, list(messages)),
-        "replace": lambda messages: store.set_messages(key, list(messages)),
-        "clear": lambda: store.delete_messages(key),
-    }
-    if retention is not None and isinstance(store, SQLAlchemyChatStore):
-        calls["edit"] = partial(_prune_rows, store, key, retention)
-    return {name: partial(_run, call) for name, call in calls.items()}
 
 
 async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> bool:

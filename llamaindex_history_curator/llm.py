@@ -60,10 +60,9 @@ _TOOLS = "history_curator_tools"
 class CuratedLLM(FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
-    Answers, streams and errors of the wrapped LLM pass through, structured answers are asked for
-    its own way, and its other attributes, such as ``model``, are there. The next view is counted
-    from the usage that a chat reports. A chat that the provider refuses as too long is repeated
-    with a smaller view, at most twice.
+    Answers, streams and errors of the wrapped LLM pass through, and structured answers are asked for
+    its own way. The next view is counted from the usage that a chat reports. A chat that the
+    provider refuses as too long is repeated with a smaller view, at most twice.
 
     `token_limit` is the budget of every call, tools included; by default what the LLM takes.
     `mark_cache` puts a `CachePoint` where the cache plan says it pays, for LLMs that take it.
@@ -109,14 +108,6 @@ class CuratedLLM(FunctionCallingLLM):
     def metadata(self) -> LLMMetadata:
         """The metadata of the wrapped LLM."""
         return self.llm.metadata
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)  # type: ignore[misc]
-        except AttributeError:
-            if name.startswith("_") or "llm" not in self.__dict__:
-                raise
-            return getattr(self.llm, name)
 
     @span
     def curate_call(

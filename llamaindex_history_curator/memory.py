@@ -84,9 +84,8 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def __init__(self, **data: Any) -> None:
         check_names(type(self).__name__, data, {*type(self).model_fields, "class_name"}, FIXES)
-        given = data.pop("curator", None)
-        limit = data.pop("token_limit", None if given else DEFAULT_TOKEN_LIMIT)
-        curator = make_curator(curator=given, token_limit=limit)
+        limit = data.get("token_limit", DEFAULT_TOKEN_LIMIT)
+        curator = data.get("curator") or make_curator(token_limit=limit)
         if curator.max_tokens is None:
             raise ConfigurationError("curator: it has no budget. Fix: give the Curator max_tokens.")
         store = SimpleChatStore() if data.get("chat_store") is None else data["chat_store"]
@@ -329,11 +328,6 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self).from_dict, (self.to_dict(),))
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
-        is_held_here = isinstance(self.chat_store, SimpleChatStore)
-        store = {} if is_held_here else {"chat_store": self.chat_store}
-        return type(self).from_dict(self.to_dict(), curator=self.curator, **store)
 
     def __repr__(self) -> str:
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"

@@ -33,17 +33,16 @@ RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 CURATOR_OPTIONS = (*SharedOptions.__annotations__, "managers", "name")
 """The arguments beside a limit from which a memory, an LLM or an agent makes its curator."""
 _BEDROCK_POINT = CachePoint(cache_control=CacheControl(type="default"))
-_TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
+_CACHE_POINTS = ("anthropic", "bedrock")
+_TAKE_OBJECTS = (*_CACHE_POINTS, "gemini")
 """Providers that want the arguments of a call as an object, not as text."""
 FIXES = {
     "max_tokens": "did you mean 'token_limit'?",
     "tokenizer_fn": "pass counter=, the name of an encoding or a model, or a TokenCounter.",
     "token_flush_size": "pass compact_to=, the share of the limit that a compaction leaves.",
     "session_id": "did you mean 'chat_store_key'?",
-    **dict.fromkeys(
-        ("sql_store", "async_database_uri", "async_engine", "table_name", "db_schema"),
-        "pass chat_store=SQLAlchemyChatStore(table_name, async_database_uri).",
-    ),
+    "async_database_uri": "pass chat_store=SQLAlchemyChatStore(table_name, async_database_uri).",
+    "async_engine": "pass chat_store=SQLAlchemyChatStore(table_name, async_engine=…).",
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
     "memory": "pass it to run(): agent.run(question, memory=memory).",
     "memory_blocks": "put fixed texts into the system message, and pass "
@@ -145,9 +144,7 @@ class AdapterWriter:
         self._provider, kind = provider, "" if llm is None else llm.class_name().lower()
         self._is_known = llm is not None or provider not in ("core", "portable")
         self._takes_citations = provider == "anthropic" or not self._is_known
-        self._takes_points = (
-            takes_cache_points(llm) if llm else provider in ("anthropic", "bedrock")
-        )
+        self._takes_points = takes_cache_points(llm) if llm else provider in _CACHE_POINTS
         self._takes_objects = provider in _TAKE_OBJECTS
         self._sends_calls_twice = "responses" in kind or self._takes_objects
         self._joins = provider_of(llm) == "gemini"

@@ -230,11 +230,9 @@ def shorten_context(
 
 # The recall tool.
 
-Record = BaseMemory | Sequence[ChatMessage]
-
 
 def recall_tool(
-    record: Record | None = None,
+    record: BaseMemory | Sequence[ChatMessage] | None = None,
     *,
     counter: Any = "o200k_base",
     max_tokens: int = 2_000,

@@ -74,21 +74,11 @@ def act(kind: str, number: int = 0, name: str = "", **arguments: Any) -> ChatMes
 
 _COUNTER = get_counter("o200k_base")
 _FORMAT = LlamaIndexFormat()
-_read: dict[int, tuple[ChatMessage, ConversationEntry]] = {}
 
 
 def entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-    """The messages as read, each object once: a long run sends most of them again and again."""
-    if len(_read) > 50_000:
-        _read.clear()
-    found = []
-    for index, message in enumerate(messages):
-        known = _read.get(id(message))
-        if known is None:
-            (entry,) = _FORMAT.read(message, index)
-            known = _read[id(message)] = (message, entry)
-        found.append(known[1])
-    return found
+    """The messages as read."""
+    return [_FORMAT.read(message, index)[0] for index, message in enumerate(messages)]
 
 
 def cost(messages: Sequence[ChatMessage], tools: Sequence[Any] = ()) -> int:

@@ -175,23 +175,6 @@ class TestState:
             assert [str(one.content) for one in sent if "'mood': 'fine'" in str(one.content)]
         assert memory.get_all()[0].content == "hello"
 
-    async def test_what_was_sent_stays_when_a_tool_changes_it(self) -> None:
-        async def cheer(ctx: Context) -> str:
-            """Cheer up."""
-            await ctx.store.set("state", {"mood": "better"})
-            return "cheered"
-
-        cheer.__annotations__["ctx"] = Context
-        llm = RecordingLLM(
-            lambda number, _: call("c0", name="cheer") if number == 0 else assistant("done")
-        )
-        agent = agent_of("function", llm, tools=[cheer], initial_state={"mood": "low"})
-        context = Context(agent)
-        await agent.run("one", ctx=context)
-        await agent.run("two", ctx=context)
-        assert llm.sent[0][0].content == llm.sent[1][0].content
-        assert "better" in str(llm.sent[2][-1].content)
-
     @pytest.mark.parametrize("kind", [AgentWorkflow, CuratedAgentWorkflow])
     async def test_also_after_a_hand_off(self, kind: Any) -> None:
         given = {"to_agent": "second", "reason": "yours"}

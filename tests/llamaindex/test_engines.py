@@ -14,7 +14,6 @@ from llama_index.core.chat_engine import (
     ContextChatEngine,
     SimpleChatEngine,
 )
-from llama_index.core.schema import QueryBundle
 
 from history_curator.tokens import get_counter
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
@@ -113,26 +112,6 @@ async def test_every_request_is_within_the_limit(
 ) -> None:
     # Side by side, because LlamaIndex's streams sleep a tenth of a second at a time.
     await asyncio.gather(*(converse(name, mode, index, limit) for name in ENGINES))
-
-
-async def test_a_memory_alone_cannot_see_what_is_retrieved(index: VectorStoreIndex) -> None:
-    wire = Wire("openai", lambda body: Step("because " * 60))
-    engine = ENGINES["context"](
-        index, "achat", llm=wire.llm, memory=CuratedMemory.from_defaults(token_limit=LIMIT)
-    )
-    for number in range(9):
-        await engine.achat(question(number))
-    assert max(map(cost, wire.requests)) > LIMIT
-
-
-@pytest.mark.parametrize("name", ["context", "condense_plus_context"])
-async def test_a_question_may_be_a_bundle(name: str, index: VectorStoreIndex) -> None:
-    wire, memory = Wire("openai"), CuratedMemory.from_defaults(token_limit=9_000)
-    engine = ENGINES[name](index, "chat", llm=wire.llm, memory=memory)
-    for mode in ("chat", "achat"):
-        await ask(engine, mode, QueryBundle("where?"))
-    assert len(memory.get_all()) == 4
-    assert wire.refused == []
 
 
 async def test_a_given_history_replaces_the_record() -> None:

@@ -9,11 +9,9 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index_instrumentation.base.event import BaseEvent
 from pydantic import Field
 
-from history_curator.errors import ConfigurationError
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
@@ -63,25 +61,6 @@ class TestHandler:
         assert event.span_id is not None
         own = set(HistoryCuratedEvent.model_fields) - set(BaseEvent.model_fields)
         assert all(isinstance(getattr(event, name), (int, str, bool)) for name in own)
-
-    async def test_a_span_for_those_who_listen_to_spans_alone(self) -> None:
-        root, handler = get_dispatcher(), SimpleSpanHandler()
-        root.add_span_handler(handler)
-        try:
-            memory = long_memory()
-            memory.get()
-            await memory.aget()
-            with pytest.raises(ConfigurationError):
-                memory.get(initial_token_count="none")
-        finally:
-            root.span_handlers.remove(handler)
-        names = [span.id_.split("-")[0] for span in handler.completed_spans]
-        assert names == ["CuratedMemory.get", "CuratedMemory.aget"]
-        assert len(handler.dropped_spans) == 1
-
-    def test_nothing_is_said_about_an_empty_memory(self, keeper: Keeper) -> None:
-        CuratedMemory.from_defaults().get()
-        assert keeper.kept == []
 
     def test_a_degraded_view_says_so(self, keeper: Keeper) -> None:
         CuratedMemory.from_defaults([user("big " * 99)], token_limit=20).get()

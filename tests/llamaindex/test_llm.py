@@ -70,21 +70,6 @@ class Verdict(BaseModel):
 
 
 class TestTheWrappedLLM:
-    @pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")
-    def test_its_fields_and_methods_are_there(self) -> None:
-        wire = Wire("openai")
-        llm = CuratedLLM(wire.llm, token_limit=2_000)
-        assert (llm.model, llm.temperature) == ("gpt-4o", wire.llm.temperature)
-        assert llm.get_tool_calls_from_response is not None
-        missing = [
-            name
-            for name in dir(type(wire.llm))
-            if not name.startswith("_") and not hasattr(llm, name)
-        ]
-        assert missing == []
-        with pytest.raises(AttributeError, match="nothing_of_the_kind"):
-            _ = llm.nothing_of_the_kind
-
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
         wire = Wire("openai", lambda body: Step('{"score": 7}'))

@@ -28,10 +28,6 @@ def test_by_handle_and_lines() -> None:
     assert "line one" not in out
 
 
-async def test_where_it_is_awaited() -> None:
-    assert "4711" in (await recall_tool(SAID).acall(query="code")).content
-
-
 def test_a_foreign_handle_is_refused_in_words() -> None:
     assert recall_tool(SAID)(handle="r0000000000000000").content.startswith("Refused")
 

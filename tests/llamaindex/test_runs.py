@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -70,15 +69,6 @@ class TestAContextThatIsUsedAgain:
         context = Context(keeper)
         memories = [await keeper.run(ctx=context, text=str(number)) for number in range(3)]
         assert texts(memories[0].get_all()) == ["0", "1", "2"]
-
-    async def test_the_memory_of_a_context_that_was_saved_as_json(self) -> None:
-        agent, memory = curated_agent(), CuratedMemory.from_defaults(token_limit=9_000)
-        context = Context(agent)
-        await agent.run("first", ctx=context, memory=memory)
-        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
-        await agent.run("second", ctx=restored)
-        assert await restored.store.get("memory") is memory
-        assert texts(memory.get_all())[::2] == ["first", "second"]
 
 
 @pytest.mark.parametrize("make", [curated_agent, stock_workflow, curated_workflow])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.memory import ChatMemoryBuffer, Memory
-from llama_index.core.storage.chat_store import SimpleChatStore
 
 from llamaindex_history_curator import CuratedFunctionAgent, CuratedMemory, CuratedReActAgent
 from tests.llamaindex.factories import assistant, call, dumped, result, roles, texts, turns, user
@@ -34,16 +33,6 @@ class TestAMemory:
         await memory.areset()
         assert await memory.aget_all() == []
 
-    def test_the_same_without_await(self, kind: Any) -> None:
-        memory = kind.from_defaults(token_limit=9_000)
-        memory.put(user("1"))
-        memory.put_messages([assistant("2"), user("3")])
-        assert texts(memory.get()) == texts(memory.get_all()) == ["1", "2", "3"]
-        memory.set([user("new")])
-        assert texts(memory.get_all()) == ["new"]
-        memory.reset()
-        assert memory.get_all() == []
-
     def test_tool_calls_come_back_as_they_were(self, kind: Any) -> None:
         memory = kind.from_defaults(chat_history=SAID, token_limit=9_000)
         assert dumped(memory.get()) == dumped(SAID)
@@ -54,19 +43,6 @@ class TestAMemory:
         view = memory.get()
         assert (roles(view)[0], view[-1].content) == ("user", "now?")
         assert len(view) < 81
-
-
-@pytest.mark.parametrize("kind", [ChatMemoryBuffer, CuratedMemory])
-class TestABuffer:
-    def test_two_keys_of_a_store(self, kind: Any) -> None:
-        store = SimpleChatStore()
-        first, second = (kind.from_defaults(chat_store=store, chat_store_key=k) for k in "ab")
-        first.put(user("1"))
-        assert (texts(first.get()), second.get()) == (["1"], [])
-
-    def test_tokens_of_the_caller_are_left_free(self, kind: Any) -> None:
-        memory = kind.from_defaults(chat_history=turns(40), token_limit=500)
-        assert len(memory.get(initial_token_count=300)) < len(memory.get())
 
 
 def look(q: str) -> str:

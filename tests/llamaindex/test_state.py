@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -30,7 +28,7 @@ from history_curator import (
 )
 from history_curator.tokens import HeuristicCounter
 from llamaindex_history_curator import CuratedMemory, message_from_dict, message_to_dict
-from tests.llamaindex.factories import assistant, dumped, result, system, texts, turns, wire
+from tests.llamaindex.factories import assistant, dumped, result, system, wire
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -119,17 +117,6 @@ class TestMemory:
     def test_a_model_of_a_known_family_keeps_its_counter(self) -> None:
         memory = CuratedMemory.from_defaults(token_limit=700, counter="claude-3-opus")
         assert self.elsewhere(memory).curator.counter == memory.curator.counter
-
-    def test_another_process_gives_the_same_view(self) -> None:
-        memory = CuratedMemory.from_defaults(turns(30), token_limit=300)
-        script = (
-            "import sys; from llamaindex_history_curator import CuratedMemory; "
-            "memory = CuratedMemory.from_json(sys.stdin.read()); "
-            "print([message.content for message in memory.get()])"
-        )
-        command, given = [sys.executable, "-c", script], memory.to_json()
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == str(texts(memory.get()))
 
     def test_something_else_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="Fix"):

@@ -18,7 +18,6 @@ from llamaindex_history_curator import (
 )
 from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import assistant, user
-from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
 
 SAID = [user("word " * 400), assistant("word " * 300), user("and?")]
@@ -85,12 +84,6 @@ class TestLLM:
         for _ in llm.stream_chat(SAID):
             break
         assert curator.curate(NEXT).error is None
-
-    def test_a_view_can_be_told_what_somebody_else_reported(self) -> None:
-        curator = Curator(max_tokens=8_000)
-        curation = CuratedLLM(RecordingLLM(), curator=curator).curate_call(SAID)
-        curation.observe({"prompt_tokens": 1_000})
-        assert 1_000 < curator.curate(NEXT).tokens < 1_050
 
 
 KINDS: dict[str, Any] = {"function": CuratedFunctionAgent, "react": CuratedReActAgent}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import (
@@ -139,7 +137,7 @@ class TestOddMessages:
         assert "cachePoint" not in said(llama.last)
 
     @pytest.mark.parametrize("name", ["anthropic", "bedrock"])
-    def test_marks_of_a_tool_loop_move_along(self, name: str) -> None:
+    async def test_marks_of_a_tool_loop_move_along(self, name: str) -> None:
         numbers = iter(range(9))
 
         def script(body: Request) -> Step:
@@ -151,7 +149,7 @@ class TestOddMessages:
             llm=opened.llm, tools=[look], token_limit=9_000, streaming=False, mark_cache=True,
             system_prompt="Look. " * 3_000,
         )  # fmt: skip
-        assert str(asyncio.run(_run(agent))) == "done"
+        assert str(await agent.run("What is it?")) == "done"
         assert opened.refused == []
         counts = [said(one).count("cache_control") + said(one).count("cachePoint")
                   for one in opened.requests]  # fmt: skip
@@ -195,10 +193,6 @@ class TestOddMessages:
         assert opened.refused == []
         assert "thoughtSignature" in said(opened.last)
         assert answer.role is MessageRole.ASSISTANT
-
-
-async def _run(agent: Any) -> Any:
-    return await agent.run("What is it?")
 
 
 def look(q: str) -> str:

@@ -41,7 +41,7 @@ class Wire(wires.Wire):
         """Note a request and answer it, or refuse it."""
         status, answer = super().answer(body)
         if status == 200 and self.counts is not None:
-            _REPORTS[self.name](answer, *self.counts(body))
+            _report(self.name, answer, *self.counts(body))
         return status, answer
 
     def transport(self, library: Any = httpx) -> Any:
@@ -74,16 +74,14 @@ class Wire(wires.Wire):
 def _openai(wire: Wire, settings: dict[str, Any]) -> Any:
     module = pytest.importorskip("llama_index.llms.openai")
     kind = module.OpenAIResponses if wire.name == "responses" else module.OpenAI
-    return kind(
-        **{
-            "model": "gpt-5" if wire.name == "responses" else "gpt-4o",
-            "api_key": "none",
-            "max_retries": 0,
-            "http_client": httpx.Client(transport=wire.transport()),
-            "async_http_client": httpx.AsyncClient(transport=wire.transport()),
-            **settings,
-        }
-    )
+    parts: dict[str, Any] = {
+        "model": "gpt-5" if wire.name == "responses" else "gpt-4o",
+        "api_key": "none",
+        "max_retries": 0,
+        "http_client": httpx.Client(transport=wire.transport()),
+        "async_http_client": httpx.AsyncClient(transport=wire.transport()),
+    }
+    return kind(**parts | settings)
 
 
 def _anthropic(wire: Wire, settings: dict[str, Any]) -> Any:
@@ -93,9 +91,8 @@ def _anthropic(wire: Wire, settings: dict[str, Any]) -> Any:
     if int(anthropic.__version__.partition(".")[0]) > 0:
         pytest.skip("llama-index-llms-anthropic 0.12 does not work with anthropic 1.0 and later")
     parts: dict[str, Any] = {"api_key": "none", "max_retries": 0}
-    llm = module.Anthropic(
-        **{"model": "claude-sonnet-4-5", "max_tokens": 1_000, **parts, **settings}
-    )
+    model = {"model": "claude-sonnet-4-5", "max_tokens": 1_000}
+    llm = module.Anthropic(**model | parts | settings)
     llm._client = anthropic.Anthropic(http_client=httpx.Client(transport=wire.transport()), **parts)
     llm._aclient = anthropic.AsyncAnthropic(
         http_client=httpx.AsyncClient(transport=wire.transport()), **parts
@@ -107,16 +104,9 @@ def _gemini(wire: Wire, settings: dict[str, Any]) -> Any:
     module = pytest.importorskip("llama_index.llms.google_genai")
     from google import genai
 
-    llm = module.GoogleGenAI(
-        **{
-            "model": "gemini-2.5-flash",
-            "api_key": "none",
-            "max_tokens": 1_000,
-            "context_window": 1_000_000,
-            "max_retries": 0,
-            **settings,
-        }
-    )
+    model = {"model": "gemini-2.5-flash", "api_key": "none", "max_tokens": 1_000}
+    limits = {"context_window": 1_000_000, "max_retries": 0}
+    llm = module.GoogleGenAI(**model | limits | settings)
     arguments = {"transport": wire.transport()}
     options = genai.types.HttpOptions(client_args=arguments, async_client_args=arguments)
     llm._client = genai.Client(api_key="none", http_options=options)
@@ -150,16 +140,9 @@ def _bedrock(wire: Wire, settings: dict[str, Any]) -> Any:
 
     for call in ("Converse", "ConverseStream"):
         client.meta.events.register(f"before-send.bedrock-runtime.{call}", respond)
-    model = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
-    return module.BedrockConverse(
-        **{
-            "model": model,
-            "client": client,
-            "region_name": "us-east-1",
-            "max_tokens": 1_000,
-            **settings,
-        }
-    )
+    model = {"model": "us.anthropic.claude-haiku-4-5-20251001-v1:0", "max_tokens": 1_000}
+    parts = {"client": client, "region_name": "us-east-1"}
+    return module.BedrockConverse(**model | parts | settings)
 
 
 _MODELS: dict[str, Callable[[Wire, dict[str, Any]], Any]] = {
@@ -174,35 +157,17 @@ _MODELS: dict[str, Callable[[Wire, dict[str, Any]], Any]] = {
 # What was counted, where each provider reports it.
 
 
-def _openai_report(answer: Request, prompt: int, cached: int) -> None:
-    answer["usage"] |= {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}}
-
-
-def _responses_report(answer: Request, prompt: int, cached: int) -> None:
-    details = {"input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0}}
-    answer["usage"] |= {"input_tokens": prompt, **details}
-
-
-def _anthropic_report(answer: Request, prompt: int, cached: int) -> None:
-    answer["usage"] |= {"input_tokens": prompt - cached, "cache_read_input_tokens": cached}
-
-
-def _gemini_report(answer: Request, prompt: int, cached: int) -> None:
-    counts = {"promptTokenCount": prompt, "cachedContentTokenCount": cached}
-    answer["usageMetadata"] |= counts
-
-
-def _bedrock_report(answer: Request, prompt: int, cached: int) -> None:
-    answer["usage"] |= {"inputTokens": prompt - cached, "cacheReadInputTokens": cached}
-
-
-_REPORTS: dict[str, Callable[[Request, int, int], None]] = {
-    "openai": _openai_report,
-    "responses": _responses_report,
-    "anthropic": _anthropic_report,
-    "gemini": _gemini_report,
-    "bedrock": _bedrock_report,
-}
+def _report(name: str, answer: Request, prompt: int, cached: int) -> None:
+    read, cached_tokens = prompt - cached, {"cached_tokens": cached}
+    written = {**cached_tokens, "cache_write_tokens": 0}
+    reports: dict[str, Request] = {
+        "openai": {"prompt_tokens": prompt, "prompt_tokens_details": cached_tokens},
+        "responses": {"input_tokens": prompt, "input_tokens_details": written},
+        "anthropic": {"input_tokens": read, "cache_read_input_tokens": cached},
+        "gemini": {"promptTokenCount": prompt, "cachedContentTokenCount": cached},
+        "bedrock": {"inputTokens": read, "cacheReadInputTokens": cached},
+    }
+    answer["usageMetadata" if name == "gemini" else "usage"] |= reports[name]
 
 
 # A text as the events of a stream.
