@@ -171,13 +171,9 @@ async def _use_memory(ctx: Any, ev: Any, agent: CuratedAgent) -> None:
     given = ev.get("memory", default=None)
     if given is None and await ctx.store.get("memory", default=None) is None:
         llm: Any = agent.llm
-        curator = llm.curator
-        given = CuratedMemory.from_defaults(
-            llm=llm.llm,
-            token_limit=curator.max_tokens,
-            provider=curator.profile.name,
-            recall_tool=curator.recall_tool,
-        )
+        limit, rules, recalls = llm.curator.max_tokens, llm.curator.profile, llm.curator.recall_tool
+        options = {"token_limit": limit, "provider": rules.name, "recall_tool": recalls}
+        given = CuratedMemory.from_defaults(llm=llm.llm, **options)
     if given is not None:
         await ctx.store.set("memory", given)
 
@@ -190,7 +186,8 @@ async def _show_state(ctx: Any, messages: list[ChatMessage]) -> list[ChatMessage
     """
     asked = await ctx.store.get("user_msg_str", default=None)
     if await ctx.store.get("num_iterations", default=0) == 0:
-        await ctx.store.set(_STATED, messages[-1].content if messages else asked)
+        last = (messages[-1].content or "") if messages else ""
+        await ctx.store.set(_STATED, last if str(asked) in last else asked)
         return messages
     stated = await ctx.store.get(_STATED, default=asked)
     out = list(messages)

@@ -216,9 +216,9 @@ def shorten_context(
     An engine writes it into the system message, or into a prompt that has no history.
     """
     out = list(messages)
-    others = [place for place, one in enumerate(out) if one.role is not MessageRole.SYSTEM]
-    sizes = {place: counter.count(one.content or "") for place, one in enumerate(out)}
-    found = [place for place in sizes if place not in others or len(others) == 1]
+    is_alone = sum(one.role is not MessageRole.SYSTEM for one in out) == 1
+    found = [n for n, one in enumerate(out) if is_alone or one.role is MessageRole.SYSTEM]
+    sizes = {place: counter.count(out[place].content or "") for place in found}
     if found:
         longest = max(found, key=sizes.__getitem__)
         limit = max(1, sizes[longest] - excess - counter.count(LEFT_OUT))
