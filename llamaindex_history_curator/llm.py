@@ -206,16 +206,11 @@ class CuratedLLM(FunctionCallingLLM):
     def _bind(self, method: str, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Return a method of the LLM in both forms, to be given a view, and the tools."""
         tools = kwargs.pop(_TOOLS, None)
-        if tools is None:
-            ask, aask = getattr(self.llm, method), getattr(self.llm, f"a{method}")
-            return partial(ask, **kwargs), partial(aask, **kwargs), kwargs.get("tools")
-        names = (f"{method}_with_tools", f"a{method}_with_tools")
-        ask, aask = (getattr(self._calling_llm, name) for name in names)
-        return (
-            lambda view: ask(tools, chat_history=view, **kwargs),
-            lambda view: aask(tools, chat_history=view, **kwargs),
-            tools,
-        )
+        given = () if tools is None else (tools, None)
+        llm, suffix = (self.llm, "") if tools is None else (self._calling_llm, "_with_tools")
+        names = (f"{method}{suffix}", f"a{method}{suffix}")
+        ask, aask = (partial(getattr(llm, name), *given, **kwargs) for name in names)
+        return ask, aask, tools or kwargs.get("tools")
 
     @span
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
