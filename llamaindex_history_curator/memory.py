@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -31,7 +32,12 @@ from llamaindex_history_curator.chat_store import (
     hand_out,
     open_conversation,
 )
-from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
+from llamaindex_history_curator.messages import (
+    FORMAT,
+    message_from_dict,
+    message_to_dict,
+    read_calls,
+)
 from llamaindex_history_curator.models import (
     CURATOR_OPTIONS,
     FIXES,
@@ -44,6 +50,8 @@ from llamaindex_history_curator.tools_and_events import publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
 logger = logging.getLogger("llamaindex_history_curator")
+_asked: ContextVar[dict[str, str | None]] = ContextVar("asked")
+"""The question that this task put last, by the id of the memory."""
 _live: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
 
@@ -184,7 +192,10 @@ class CuratedMemory(BaseChatStoreMemory):
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the record, all at once."""
-        await run_async(self._retention.add(self._conversation, _take_in(messages)))
+        taken = _take_in(messages)
+        is_question = bool(taken) and taken[-1].role.value == "user"
+        _asked.set({self._id: taken[-1].content} if is_question else {})
+        await run_async(self._retention.add(self._conversation, taken))
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record. A view of this memory replaces nothing: what follows it is added."""
@@ -233,8 +244,9 @@ class CuratedMemory(BaseChatStoreMemory):
         initial_token_count: int = 0,
         **kwargs: Any,
     ) -> list[ChatMessage]:
-        """Return the view; see `get`."""
-        return await run_async(self._get(input, initial_token_count))
+        """Return the view; see `get`. The question that this task put last is the last in it."""
+        question = input or _asked.get({}).get(self._id)
+        return await run_async(self._get(question, initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
         curator = self.curator
@@ -245,6 +257,7 @@ class CuratedMemory(BaseChatStoreMemory):
         question = _text_of(asked)
         if not messages:
             return []
+        messages = _put_last(messages, question)
         if messages[-1].role.value == "user" and messages[-1].content == question:
             question = None
         if question:
@@ -329,6 +342,11 @@ class CuratedMemory(BaseChatStoreMemory):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self).from_dict, (self.to_dict(),))
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
+        is_held_here = isinstance(self.chat_store, SimpleChatStore)
+        store = {} if is_held_here else {"chat_store": self.chat_store}
+        return type(self).from_dict(self.to_dict(), curator=self.curator, **store)
+
     def __repr__(self) -> str:
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
 
@@ -347,6 +365,25 @@ def _text_of(asked: Any) -> str | None:
     """Return the text of a question: a text, a message, or a `QueryBundle`."""
     text = getattr(asked, "query_str", None) or getattr(asked, "content", None) or asked
     return text if isinstance(text, str) else None
+
+
+def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMessage]:
+    """Put the question of a run that goes on behind everything that other runs have said since.
+
+    A model answers the question that it sees last. While there are more questions than answers,
+    some run goes on.
+    """
+    waiting, found = 0, None
+    for place, message in enumerate(messages):
+        if message.role.value == "user":
+            waiting += 1
+            found = place if message.content == question else found
+        elif message.role.value == "assistant" and not read_calls(message):
+            waiting = max(0, waiting - 1)
+            found = found if waiting else None
+    if found is None:
+        return messages
+    return [*messages[:found], *messages[found + 1 :], messages[found]]
 
 
 class MemoryBranches(Branches[CuratedMemory]):

@@ -1,16 +1,19 @@
-"""Runs of agents over one memory: contexts used again, and the most iterations."""
+"""Runs of agents over one memory: contexts used again, eight at once, the most iterations."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 
 from llamaindex_history_curator import CuratedAgentWorkflow, CuratedFunctionAgent, CuratedMemory
 from tests.llamaindex.factories import assistant, call, roles, texts, user
-from tests.llamaindex.models import RecordingLLM
+from tests.llamaindex.models import RecordingLLM, problems
 
 LIMIT = 3_000
 
@@ -69,6 +72,34 @@ class TestAContextThatIsUsedAgain:
         context = Context(keeper)
         memories = [await keeper.run(ctx=context, text=str(number)) for number in range(3)]
         assert texts(memories[0].get_all()) == ["0", "1", "2"]
+
+
+class TestEightRunsAtOnce:
+    @pytest.mark.parametrize("kind", [FunctionAgent, CuratedFunctionAgent])
+    @pytest.mark.parametrize("store", [SimpleChatStore, lambda: SQLAlchemyChatStore("chats")])
+    async def test_the_question_of_a_run_is_the_last_one_in_its_requests(
+        self, kind: Any, store: Any
+    ) -> None:
+        def script(run: int, number: int) -> Any:
+            return call(f"{run}c{number}", name="look", n=1) if number < 3 else assistant("done")
+
+        models = [RecordingLLM(lambda n, _, run=run: script(run, n)) for run in range(8)]
+        agents = [kind(llm=llm, tools=[look], streaming=False) for llm in models]
+        memory = CuratedMemory.from_defaults(token_limit=30_000, chat_store=store())
+        runs = (
+            agent.run(f"question {number}", memory=memory) for number, agent in enumerate(agents)
+        )
+        await asyncio.gather(*runs)
+        for number, llm in enumerate(models):
+            asked = [[one.content for one in sent if one.role == "user"] for sent in llm.sent]
+            assert [questions[-1] for questions in asked] == [f"question {number}"] * 4
+            assert [problems(sent) for sent in llm.sent] == [[]] * 4
+        assert len(memory.get_all()) == 8 * (1 + 3 * 2 + 1)
+
+    async def test_a_question_that_was_answered_stays_where_it_is(self) -> None:
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        await memory.aput_messages([user("and?"), assistant("1"), user("so?"), assistant("2")])
+        assert texts(await memory.aget(input="and?")) == ["and?", "1", "so?", "2"]
 
 
 @pytest.mark.parametrize("make", [curated_agent, stock_workflow, curated_workflow])
