@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory, InMemoryChatMessageHistory
-from langchain_core.messages import BaseMessage, SystemMessage, message_to_dict
+from langchain_core.messages import BaseMessage, SystemMessage
 from typing_extensions import Unpack
 
 from history_curator.config import RetentionConfig, SharedOptions, check_options
@@ -18,7 +18,7 @@ from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
-from langchain_history_curator.messages import FORMAT, load
+from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import budget_arguments, build_curator
 
 
@@ -32,10 +32,10 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     Managers are applied in order, `reserve` keeps tokens free for the system prompt and the question
     that are appended, and events call it `name`; the other options are those of `Curator`. With a
-    `retention` older turns are shown as it says. They are stored so as well where rows can be edited
-    in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite` is set: then
-    the store is cleared and written again, which a crash or a second writer in between turns into a
-    loss. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
+    `retention` older turns are shown as it says, and stored so where rows can be edited in place
+    (``SQLChatMessageHistory``). Other stores keep everything, unless `rewrite` clears and writes them
+    again, which a crash or a second writer in between turns into a loss. With ``mode="shadow"``
+    messages are stored as they are and `messages` is the whole record.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
@@ -183,61 +183,28 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
 
 
 def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
-    """Return the functions that apply retention to the rows of ``SQLChatMessageHistory``.
-
-    Each returns whether anything changed. There are none for other stores and other tables.
-    """
+    """Return the functions that apply retention to the rows of ``SQLChatMessageHistory``, if it is."""
     table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
-    columns = set() if table is None else {column.name for column in table.columns}
-    is_keyed = getattr(store, "session_id_field_name", "session_id") == "session_id"
+    if table is None or not {"id", "message", "session_id"} <= set(table.columns.keys()):
+        return {}
     engine: Any = getattr(store, "engine", None)
     async_engine: Any = getattr(store, "async_engine", None)
-    has_rows = is_keyed and columns >= {"id", "message", "session_id"}
-    if not has_rows or not (engine or async_engine):
-        return {}
 
     def edit() -> bool:
         with engine.begin() as connection:
             return prune_connection(connection, table, store.session_id, retention)
 
-    async def aedit() -> bool:
+    async def aedit() -> Any:
         async with async_engine.begin() as connection:
-            found = await connection.run_sync(prune_connection, table, store.session_id, retention)
-        return bool(found)
+            return await connection.run_sync(prune_connection, table, store.session_id, retention)
 
     return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
 
 
-_PACKED = "history_curator_message"
-
-
 def _store_calls(store: BaseChatMessageHistory) -> dict[str, Any]:
-    """Return the calls of a store for its outbox.
-
-    langchain-redis stores content, kind and ``additional_kwargs`` of a message alone, so that is
-    where the whole message goes.
-    """
-
-    def pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        fields = ({"additional_kwargs": {_PACKED: message_to_dict(one)}} for one in messages)
-        return [one.model_copy(update=each) for one, each in zip(messages, fields, strict=True)]
-
-    def unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        packed = [one.additional_kwargs.get(_PACKED) for one in messages]
-        return [load(each) if each else one for one, each in zip(messages, packed, strict=True)]
-
-    if not any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__):
-        pack = unpack = list  # type: ignore[assignment]
-
-    async def aload() -> list[BaseMessage]:
-        return unpack(await store.aget_messages())
-
-    calls: dict[str, Any] = {
-        "load": lambda: unpack(store.messages),
-        "append": lambda messages: store.add_messages(pack(messages)),
-        "clear": store.clear,
-    }
+    calls: dict[str, Any] = {"append": store.add_messages, "clear": store.clear}
+    calls["load"] = lambda: store.messages
     if getattr(store, "async_mode", True):  # else its async methods only raise
-        calls |= {"aload": aload, "aclear": store.aclear}
-        calls["aappend"] = lambda messages: store.aadd_messages(pack(messages))
+        calls |= {"aload": store.aget_messages, "aappend": store.aadd_messages}
+        calls["aclear"] = store.aclear
     return calls
