@@ -107,10 +107,6 @@ def read_calls(
         for key, empty in (("tool_calls", {}), ("invalid_tool_calls", ""))
         for call in fields.get(key) or ()
     ]
-    legacy = fields["additional_kwargs"].get("function_call")
-    if isinstance(legacy, dict) and not calls:
-        arguments = arguments_text(legacy.get("arguments") or "{}")
-        calls.append(ToolCall("", str(legacy.get("name") or ""), arguments))
     known = {call.id for call in calls}
     return (*calls, *(call for call in in_blocks if call.id not in known)) or None
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     ChatMessage,
-    FunctionMessage,
     HumanMessage,
     RemoveMessage,
     SystemMessage,
@@ -44,11 +43,10 @@ _DICTS = DictFormat()
 
 
 class LangChainFormat:
-    """Reads `BaseMessage` objects, and everything that LangChain takes in their place.
+    """Reads and writes `BaseMessage` objects.
 
     An untouched message comes back as the same object. A touched one keeps its id, name, metadata,
-    usage and every other content block; its calls are changed wherever it lists them. Dicts (OpenAI
-    or Anthropic style), ``("human", "hi")`` tuples and strings come back as messages.
+    usage and every other content block; its calls are changed wherever it lists them.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -60,16 +58,9 @@ class LangChainFormat:
 
     name = "langchain"
 
-    def __init__(self) -> None:
-        self._readers: dict[type, Callable[[Any, int], Entries]] = {}
-
     def read(self, message: Any, index: int) -> Entries:
         """Return the entries of one message."""
-        reader = self._readers.get(message.__class__)
-        if reader is None:
-            found = (reader for kind, reader in _READERS if isinstance(message, kind))
-            reader = self._readers[message.__class__] = next(found, self._read_other)
-        return reader(message, index)
+        return _read(message, index)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[BaseMessage]:
         """Return messages; untouched entries come back as the very objects they were read from."""
@@ -78,16 +69,15 @@ class LangChainFormat:
         for position, entry in enumerate(entries):
             if position < written:
                 continue  # read from the message before
-            source = entry.source
-            whole = count_untouched(entries, position) if isinstance(source, BaseMessage) else 0
-            out.append(source if whole else self.snapshot(_write(entry)))
+            whole = count_untouched(entries, position)
+            out.append(entry.source if whole else self.snapshot(_write(entry)))
             written = position + whole
         return out
 
     def key_of(self, message: Any) -> Hashable:
         """Return exactly what a message says: equal keys read and write the same."""
         if not isinstance(message, BaseMessage):
-            return freeze(message)
+            raise TypeError(a_type(message))  # `read` says it better
         fields, extra = dict(message.__dict__), message.__pydantic_extra__ or None
         text = fields.pop("content") if fields["content"].__class__ is str else None
         try:
@@ -98,26 +88,10 @@ class LangChainFormat:
 
     def snapshot(self, message: Any) -> Any:
         """Return a private copy of a message, with every dict and list in it copied."""
-        if not isinstance(message, BaseMessage):
-            return copy_value(message)
         copy = message.model_copy()
         object.__setattr__(copy, "__dict__", copy_value(message.__dict__))
         object.__setattr__(copy, "__pydantic_extra__", copy_value(message.__pydantic_extra__))
         return copy
-
-    def _read_other(self, message: Any, index: int) -> Entries:
-        """Read a dict, a tuple or a text."""
-        if isinstance(message, dict) and "role" in message:
-            return _DICTS.read(message, index)
-        with suppress(Exception):  # its text quotes the message, so ours does not chain it
-            entries = self.read(_convert(message), index)
-            return tuple(replace(entry, source=message) for entry in entries)
-        raise ConversionError(
-            f"{a_type(message)} is not a message.",
-            index=index,
-            field="role" if isinstance(message, dict) else None,
-            fix="pass BaseMessage objects, dicts with a role, ('human', 'hi'), or just texts.",
-        )
 
 
 FORMAT = LangChainFormat()
@@ -138,11 +112,15 @@ def dump(message: BaseMessage) -> dict[str, Any]:
     return data
 
 
-def _convert(given: Any) -> BaseMessage:
-    """Return the message LangChain makes of a text, a tuple or a stored message."""
-    if isinstance(given, dict) and "data" in given and "type" in given:
-        return load(given)
-    return convert_to_messages([tuple(given) if isinstance(given, list) else given])[0]
+def as_messages(given: Any, index: int) -> list[Any]:
+    """Return the messages for what LangChain takes in place of one: a dict, a tuple or a text."""
+    if isinstance(given, BaseMessage):
+        return [given]
+    if isinstance(given, dict) and "role" in given:
+        return [_adopt(entry) for entry in _DICTS.read(given, index)]
+    with suppress(Exception):  # what cannot be converted is refused when it is read
+        return convert_to_messages([tuple(given) if isinstance(given, list) else given])
+    return [given]
 
 
 def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -162,8 +140,6 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
     extra, name, content = fields["additional_kwargs"], fields["name"], fields["content"]
-    if isinstance(content, str) and extra.get("type") == "computer_call_output":
-        content = [{"type": "input_image", "image_url": content}]  # as langchain-openai sends it
     rest: dict[str, Any] = {"content": content}
     if not isinstance(content, str):
         rest = entry_fields(blocks.read_slots(content, index))
@@ -192,34 +168,38 @@ def _read_human(message: Any, index: int) -> Entries:
     return tuple(replace(entry, source=message) for entry in entries)
 
 
+@singledispatch
+def _read(message: Any, index: int) -> Entries:
+    raise ConversionError(
+        f"{a_type(message)} is not a message.",
+        index=index,
+        field="role" if isinstance(message, dict) else None,
+        fix="pass messages (not of functions), dicts with a role, ('human', 'hi'), or just texts.",
+    )
+
+
 def _read_chat(message: ChatMessage, index: int) -> Entries:
     # A role of some model's own, such as Granite's "control", is something the model is told.
     role = {**ROLES, "model": _ASSISTANT}.get(message.role.lower(), _USER)
     return _read_message(role, message, index)
 
 
-_READERS: tuple[tuple[type, Callable[[Any, int], Entries]], ...] = (
-    (AIMessage, partial(_read_message, _ASSISTANT)),
-    (ToolMessage, partial(_read_message, _TOOL)),
-    (HumanMessage, _read_human),
-    (SystemMessage, partial(_read_message, _SYSTEM)),
-    (RemoveMessage, lambda _message, _index: ()),
-    (FunctionMessage, partial(_read_message, _TOOL)),
-    (ChatMessage, _read_chat),
-    (ConversationEntry, lambda entry, _index: (entry,)),
-)
+_read.register(AIMessage, partial(_read_message, _ASSISTANT))
+_read.register(ToolMessage, partial(_read_message, _TOOL))
+_read.register(HumanMessage, _read_human)
+_read.register(SystemMessage, partial(_read_message, _SYSTEM))
+_read.register(RemoveMessage, lambda _message, _index: ())
+_read.register(ChatMessage, _read_chat)
 
-# Writing: messages for entries that were changed, invented, or read from something else.
+# Writing: messages for entries that were changed or invented, or read from a dict.
 
 _READ_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
 
 
 def _write(entry: ConversationEntry) -> BaseMessage:
-    source = entry.source
-    if source is None:
+    if entry.source is None:
         return _build(entry)
-    is_message = entry.span is None and isinstance(source, BaseMessage)
-    message = source if is_message else _adopt(entry.root)
+    message = entry.source if entry.span is None else _build(entry.root)  # one block of a message
     return message if entry.original is None else _rewrite(message, entry)
 
 
@@ -240,14 +220,10 @@ def _build(entry: ConversationEntry, **more: Any) -> BaseMessage:
 
 
 def _adopt(entry: ConversationEntry) -> BaseMessage:
-    """Return the message for an entry read from a dict, a text, or one block of a message."""
-    source = entry.source
-    if isinstance(source, ConversationEntry):
-        return _write(source)
-    if isinstance(source, BaseMessage) or entry.span is not None:
+    """Return the message for an entry read from a dict, or from one block of it."""
+    if entry.span is not None:
         return _build(entry)
-    if not isinstance(source, dict) or "role" not in source:
-        return _convert(source)
+    source: Any = entry.source
     more: dict[str, Any] = {"id": source["id"]} if isinstance(source.get("id"), str) else {}
     if isinstance(source.get("content"), (str, list)):
         more["content"] = source["content"]
@@ -259,8 +235,6 @@ def _adopt(entry: ConversationEntry) -> BaseMessage:
 
 def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     """Return a copy of a message that says what the entry now says, and keeps everything else."""
-    if isinstance(message, FunctionMessage):
-        return _build(entry, additional_kwargs=message.additional_kwargs)
     if isinstance(message, AIMessage):
         return message.model_copy(update={"name": entry.name, **_rewrite_answer(message, entry)})
     update: dict[str, Any] = {"content": blocks.write_content(message.content, entry)}
@@ -294,7 +268,7 @@ def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, A
 
 def _write_beside(extra: dict[str, Any], old: set[str], ids: dict[str, str]) -> dict[str, Any]:
     """Return ``additional_kwargs`` without calls of its own, and its tables by call id for others."""
-    changed = {k: v for k, v in extra.items() if k not in ("tool_calls", "function_call")}
+    changed = {k: v for k, v in extra.items() if k != "tool_calls"}
     for key, table in changed.items():
         if isinstance(table, dict) and not old.isdisjoint(table):
             left = {name: item for name, item in table.items() if name in ids or name not in old}

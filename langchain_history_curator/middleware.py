@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -32,18 +32,6 @@ from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.tools_and_events import announce, hide_from_stream, recall_tool
 
-try:  # since langchain 1.4: how internal calls are marked, and how much of a span is traced
-    from langchain.agents.middleware import internal_call_transformer as internal
-    from langchain.agents.middleware.types import TracePolicy, omit_payload
-except ImportError:
-    _INTERNAL: dict[str, Any] = {}
-    _TRANSFORMERS: tuple[Any, ...] = ()
-    _TRACE_POLICY: Any = None
-else:
-    _INTERNAL = internal.internal_call_metadata()
-    _TRANSFORMERS = (internal.InternalCallTransformer,)
-    _TRACE_POLICY = TracePolicy(process_inputs=omit_payload)
-
 _STATE_KEY = "history_curator_summaries"
 _MOST_SUMMARIES = 256  # held in memory, and in the state of a conversation
 
@@ -68,14 +56,12 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in. 0.5 is a share of the model's window, None all its
     profile allows. The agent's state and its checkpoints keep the full record, and summaries unless
-    their manager has a cache of its own. Place it last, so that it sees what other middleware add. A
-    request refused as too long is repeated with a smaller view.
+    their manager has a cache of its own. Place it last, so that it sees what other middleware add.
 
-    Each curation is sent to the agent's custom stream and the run, unless `stream_events` is False.
-    Where the provider's server would keep the history (``use_previous_response_id``), which is an
-    error, `replace_server_history` sends the whole view. The `name` tells two of them apart;
-    ``"SummarizationMiddleware"`` takes the place of deepagents' own. Options are those of `Curator`;
-    ``recall_tool=True`` gives the agent that tool.
+    Each curation is sent to the agent's custom stream and the run. A model whose server keeps the
+    history is an error, unless `replace_server_history` turns ``use_previous_response_id`` off.
+    The `name` tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents'
+    own. Options are those of `Curator`; ``recall_tool=True`` gives the agent that tool.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -84,15 +70,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         'HistoryCuratorMiddleware'
     """
 
-    transformers = _TRANSFORMERS
-    trace_policy = _TRACE_POLICY
-
     def __init__(
         self,
         *managers: Any,
         max_tokens: float | None = None,
         reserve: int = 0,
-        stream_events: bool = True,
         replace_server_history: bool = False,
         name: str | None = None,
         **options: Unpack[SharedOptions],
@@ -100,20 +82,18 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         super().__init__()
         self.max_tokens = max_tokens
         self.reserve = reserve
-        self.stream_events = stream_events
         self.replace_server_history = replace_server_history
         self._managers, self._name = managers, name
         self._options: SharedOptions = {"provider": "auto", **options}
-        counter: Any = options.get("counter", "o200k_base")
-        if "counter" in options:
-            counter = self._options["counter"] = models.counter_of(counter)
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
-        self._has_warned = False
         # Refuses wrong settings now, not at the first model call.
         budget: Any = None if models.is_share(max_tokens) else max_tokens
-        models.build_curator(type(self).__name__, managers, self._options, max_tokens=budget)
+        owner = type(self).__name__
+        counter = models.build_curator(owner, managers, options, max_tokens=budget).counter
         check_options({"reserve": reserve})
+        if "counter" in options:
+            self._options["counter"] = counter
         if managers:
             self.state_schema = CuratedState
         recall = options.get("recall_tool")
@@ -125,17 +105,13 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         return self._name or type(self).__name__
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[ContextT],
-        handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
+        self, request: ModelRequest[ContextT], handler: Callable[..., Any]
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
         return run_sync(self._steps(request, handler))
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[ContextT],
-        handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
+        self, request: ModelRequest[ContextT], handler: Callable[..., Any]
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
         return await run_async(self._steps(request, handler))
@@ -177,12 +153,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     def _steps(
         self, request: ModelRequest[Any], handler: Callable[..., Any]
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
-        if self.replace_server_history:
-            request = _without_server_history(request)
-        models.check_server_history(request.model, request.model_settings)
-        self._warn_of_summaries(request.messages)
-        limit = models.limit_for(request.model, self.max_tokens)
-        budget = models.budget_arguments(limit, self.reserve)
+        model: Any = request.model
+        if self.replace_server_history and getattr(model, "use_previous_response_id", False):
+            model = model.model_copy(update={"use_previous_response_id": False})
+        models.check_server_history(model, request.model_settings)
+        budget = models.budget_arguments(models.limit_for(model, self.max_tokens), self.reserve)
         messages: list[Any] = request.messages
         if request.system_message is not None:
             messages = [request.system_message, *messages]
@@ -191,21 +166,21 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         summaries = ChainMap(new, state.get(_STATE_KEY) or {}, self._summaries)
 
         def send(curation: Curation) -> Call:
-            if self.stream_events and request.runtime is not None:
+            if request.runtime is not None:
                 announce(curation, self.name, request.runtime.stream_writer)
             view: list[Any] = curation.messages
-            changes: dict[str, Any] = {"messages": view}
+            changes: dict[str, Any] = {"model": model, "messages": view}
             if request.system_message is not None and isinstance(view[0], SystemMessage):
-                changes = {"system_message": view[0], "messages": view[1:]}
+                changes |= {"system_message": view[0], "messages": view[1:]}
             return Call(handler, handler, (request.override(**changes),))
 
         call = CuratedModelCall(
-            curator=self.curator_for(request.model),
+            curator=self.curator_for(model),
             messages=messages,
             arguments={**budget, "tools": self.schemas(request), "format": FORMAT},
             send=send,
-            curating=lambda: hide_from_stream(summaries, _INTERNAL),
-            model=models.asked_models(request.model).models[0],
+            curating=lambda: hide_from_stream(summaries) if self._managers else nullcontext(),
+            model=models.asked_models(model).models[0],
             usage=lambda response: response.result[-1] if response.result else "",
         )
         try:
@@ -214,28 +189,3 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             self._summaries = merge_summaries(self._summaries, new)
         update: Any = Command(update={_STATE_KEY: new})
         return ExtendedModelResponse(response, update) if new else response
-
-    def _warn_of_summaries(self, messages: Sequence[Any]) -> None:
-        sources = {message.additional_kwargs.get("lc_source") for message in messages}
-        if not self._has_warned and "summarization" in sources:
-            self._has_warned = True
-            warnings.warn(
-                f"{self.name}: SummarizationMiddleware has taken messages out of the state: no view "
-                "shows them. Fix: leave it out, and pass SummarizingManager(model) to this one.",
-                stacklevel=2,
-            )
-
-
-def _without_server_history(request: ModelRequest[Any]) -> ModelRequest[Any]:
-    """Return a request that leaves no history to the provider's server."""
-
-    def remove_history(settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: settings[key] for key in settings if key not in models.SERVER_HISTORY}
-
-    fields, changed = request.model.__dict__, dict[str, Any]()
-    if fields.get("use_previous_response_id"):
-        changed["use_previous_response_id"] = False
-    if fields.get("model_kwargs"):
-        changed["model_kwargs"] = remove_history(fields["model_kwargs"])
-    model = request.model.model_copy(update=changed) if changed else request.model
-    return request.override(model=model, model_settings=remove_history(request.model_settings))

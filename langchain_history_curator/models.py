@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any, Literal
 
@@ -19,17 +17,10 @@ from history_curator.config import SharedOptions, check_names
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, ConversionError, a_type, name_value
-from history_curator.integrations import (
-    Asked,
-    Budget,
-    Window,
-    answer_is_apart,
-    as_managers,
-    budget_of,
-)
+from history_curator.integrations import Asked, Budget, Window, answer_is_apart, budget_of
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
-from langchain_history_curator.messages import FORMAT
+from langchain_history_curator.messages import FORMAT, as_messages
 
 
 class StepOptions(SharedOptions, total=False):
@@ -49,39 +40,21 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
 
-_MEANT = {
+MEANT = {
     "trigger": "max_tokens=8_000, which every request fits, or 0.8 of the model's window.",
     "keep": "preserve_last_n=20, or leave it out: the budget decides.",
     "model": "leave it out, or write HistoryCurator.for_model(model); SummarizingManager(model) summarises.",
     "summary_prompt": "the manager SummarizingManager(model, prompt=…).",
-    "trim_tokens_to_summarize": "the manager SummarizingManager(model, chunk_tokens=…).",
     "edits": "the manager ToolResultClearer(keep=3).",
     "token_limit": "did you mean 'max_tokens'?",
-    "token_counter": "counter=…, which takes the same values.",
-    "strategy": "leave it out: the newest messages stay.",
-    "include_system": "leave it out: system messages stay.",
-    "start_on": "leave it out: a view starts as the provider demands.",
+    "token_counter": "counter=…, where a function takes a list of messages.",
     "end_on": "tail='request', or tail='history' where something follows.",
-    "allow_partial": "leave it out: long tool results are shortened.",
+    **dict.fromkeys(
+        ("strategy", "include_system", "start_on", "allow_partial"),
+        "leave it out: the newest messages and system messages stay, as the provider demands.",
+    ),
 }
 """What to write for arguments of LangChain's own that are for the same purpose."""
-
-
-def check_arguments(
-    owner: str, given: Mapping[str, Any], known: Iterable[str], managers: Any = ()
-) -> None:
-    """Refuse what cannot be meant, and say what to write."""
-    check_names(owner, given, list(known), _MEANT)
-    budget = given.get("max_tokens")
-    if isinstance(budget, (tuple, list)):
-        fix = f"max_tokens={budget[-1]!r}" if budget else "a number"
-        raise ConfigurationError(f"{owner}: max_tokens is {budget!r}. Fix: {fix}.")
-    for manager in as_managers(managers):
-        number = manager[-1] if isinstance(manager, (tuple, list)) and manager else manager
-        fix = f"max_tokens={number!r}." if isinstance(number, (int, float)) else ""
-        fix = _MEANT["model"] if isinstance(manager, str) or is_model(manager) else fix
-        if fix:
-            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
 
 
 def build_curator(
@@ -90,7 +63,11 @@ def build_curator(
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = {**options, **more}
     names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
-    check_arguments(owner, settings, names, managers)
+    check_names(owner, settings, names, MEANT)
+    for manager in managers:
+        if isinstance(manager, str) or is_model(manager):
+            fix = MEANT["model"]
+            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":
@@ -105,15 +82,15 @@ def messages_of(given: Any) -> list[Any]:
     is_mapping = isinstance(given, Mapping)
     is_pair = isinstance(given, tuple) and list(map(type, given)) == [str, str]
     if is_pair or isinstance(given, (str, BaseMessage)):
-        return [given]
+        return as_messages(given, 0)
     # Before iterating: a pydantic state iterates over its fields.
     held = given.get("messages") if is_mapping else getattr(given, "messages", None)
     if held is not None:
         return messages_of(held)
     if is_mapping and not {"role", "type"}.isdisjoint(given):
-        return [given]
+        return as_messages(given, 0)
     if isinstance(given, Iterable) and not is_mapping:
-        return list(given)
+        return [one for index, each in enumerate(given) for one in as_messages(each, index)]
     names = f" (it has: {', '.join(map(name_value, given))})" if is_mapping else ""
     fix = 'pass a list of messages, a PromptValue, {"messages": [...]} or a string.'
     raise ConversionError(f"{a_type(given)}{names} holds no messages.", fix=fix)
@@ -166,8 +143,6 @@ def asked_models(model: Any) -> Asked:
 def provider_of(model: Any) -> str:
     """Return the profile of a chat model; ``portable`` when its fallbacks are of other providers."""
     found = set(map(_provider_of_one, _models_in(model))) - {"core"}
-    if found == {"openai", "openai-responses"}:
-        return "openai"  # Responses takes all that Chat Completions takes
     return "portable" if len(found) > 1 else next(iter(found), "core")
 
 
@@ -208,7 +183,7 @@ def bound_tools(model: Any) -> list[dict[str, Any]] | None:
     return None
 
 
-SERVER_HISTORY = ("use_previous_response_id", "previous_response_id", "conversation", "thread")
+_SERVER_HISTORY = ("use_previous_response_id", "previous_response_id", "conversation", "thread")
 """Settings by which a provider's server keeps the history, and is sent the newest messages alone."""
 
 
@@ -218,11 +193,13 @@ def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) 
     for _, fields in _steps_in(model):
         given |= {**(fields.get("model_kwargs") or {}), **(fields.get("kwargs") or {})}
         given["use_previous_response_id"] = fields.get("use_previous_response_id")
-        if name := next((name for name in SERVER_HISTORY if given.get(name)), None):
-            fix = f"{name}=False" if name.startswith("use_") else f"leave {name} out"
+        if name := next((name for name in _SERVER_HISTORY if given.get(name)), None):
+            fix = f"leave {name} out"
+            if name == "use_previous_response_id":
+                fix = f"{name}=False, or HistoryCuratorMiddleware(replace_server_history=True)"
             raise ConfigurationError(
                 f"{name}: the server keeps the history and goes on with all of it, so a view has no "
-                f"effect. Fix: {fix}, or HistoryCuratorMiddleware(replace_server_history=True)."
+                f"effect. Fix: {fix}."
             )
 
 
@@ -232,9 +209,8 @@ def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) 
 def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
-    `output` are the tokens to leave for the answer. Bindings, retries and sequences are seen through;
-    of fallbacks the smallest budget counts. A model that does not say how much it takes is a
-    `ConfigurationError`, and so is an `output` that leaves no tokens for messages.
+    `output` are the tokens to leave for the answer. Of fallbacks the smallest budget counts. A model
+    that does not say how much it takes is a `ConfigurationError`.
     """
     budgets = [budget_of(_window_of(each), output=output) for each in _models_in(model)]
     return min(budgets, key=lambda budget: budget.max_tokens)
@@ -269,10 +245,8 @@ def _window_of(model: Any) -> Window:
     fields = ("max_output_tokens", "max_completion_tokens", "max_tokens")
     settings = (getattr(model, field, None) for field in fields)
     asked = next((n for n in settings if isinstance(n, int) and n > 0), None)
-    apart, writes = (
-        answer_is_apart(_provider_of_one(model), limit),
-        profile.get("max_output_tokens"),
-    )
+    apart = answer_is_apart(_provider_of_one(model), limit)
+    writes = profile.get("max_output_tokens")
     return Window(words, limit, apart, asked, writes, called="max_input_tokens")
 
 
@@ -286,46 +260,38 @@ def counter_for(model: Any) -> str:
 def counter_of(given: Any) -> str | TokenCounter:
     """Return the core's counter for a name, a counter, a chat model, or a function of messages."""
     if given == "approximate":
-        return MessageCounter(count_tokens_approximately)
+        given = count_tokens_approximately
     if isinstance(given, BaseLanguageModel):
-        return MessageCounter(given.get_num_tokens_from_messages)
-    if isinstance(given, (str, TokenCounter)) or not callable(given):
-        return given if isinstance(given, str) else get_counter(given)
-    return MessageCounter(given)
+        given = given.get_num_tokens_from_messages
+    if isinstance(given, (str, TokenCounter)):
+        return given
+    return FunctionCounter(given) if callable(given) else get_counter(given)
 
 
 _serial = count(1)
 
 
-class MessageCounter:
-    """A `TokenCounter` around a function of LangChain messages, or of one message.
+class FunctionCounter:
+    """A `TokenCounter` around a function of a list of LangChain messages.
 
     Messages are counted one by one, less the count of no message, so that a view fits whenever their
     sum does.
     """
 
-    def __init__(self, function: Callable[..., int]) -> None:
+    def __init__(self, function: Callable[[list[BaseMessage]], int]) -> None:
         self.function = function
         name = getattr(function, "__qualname__", "counter")
         # Counts are remembered under the name: two functions of one name must not be mixed up.
         self.name = f"{name}#{next(_serial)}"
-        self.priming = 0
-        wanted = _first_annotation(function)  # by which `trim_messages` tells, too
-        self._takes_one = wanted.endswith("Message")
-        if not self._takes_one:
-            with suppress(Exception):
-                self.priming = int(function([]))
-                return
-        if wanted:
-            return
-        self._takes_one = True
         try:
-            int(function(HumanMessage("hi")))
-        except Exception as error:
+            self.priming = int(function([]))
+        except (AttributeError, TypeError) as error:
             raise ConfigurationError(
-                f"counter: {name} counts neither a list of messages nor a message. "
+                f"counter: {name} does not count a list of messages. "
                 f"Fix: def {name}(messages: list[BaseMessage]) -> int: …"
             ) from error
+        except Exception:  # noqa: BLE001 - it takes no empty list
+            self.priming = 0
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -340,14 +306,4 @@ class MessageCounter:
         return get_counter("o200k_base").count_tools(tools) if tools else 0
 
     def _count(self, message: BaseMessage) -> int:
-        if self._takes_one:
-            return int(self.function(message))
         return int(self.function([message])) - self.priming
-
-
-def _first_annotation(function: Callable[..., Any]) -> str:
-    """Return the type of a function's first argument in words; an empty text where it has none."""
-    with suppress(TypeError, ValueError):
-        first = next(iter(inspect.signature(function).parameters.values()), "")
-        return str(first).partition(": ")[2].strip("'")
-    return ""

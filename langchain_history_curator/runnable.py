@@ -9,27 +9,24 @@ from typing import Annotated, Any, Literal
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnableSerializable
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_options
+from history_curator.config import CuratorFields, check_names, check_options
 from history_curator.curator import Curation, Curator
-from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.tools_and_events import announce, graph_writer, hide_from_stream
 
-CuratorInput = (
-    PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
-)
+StepInput = PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
 
 _CURATOR_FIELDS = tuple({"managers", *CuratorFields.model_fields, "bus", "name"} - {"max_tokens"})
 """The fields a curator is built from; the others are arguments of each view."""
 
 
-class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[BaseMessage]]):
+class HistoryCurator(CuratorFields, RunnableSerializable[StepInput, list[BaseMessage]]):
     """The step of a chain that decides which messages the next model gets to see.
 
     Takes a list of messages, a PromptValue, a state with ``messages``, a string or one message, and
@@ -39,7 +36,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     The settings are those of `Curator`, and may be changed at any time: by assignment,
     ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. Tools of any kind become schemas.
-    Without managers and with a named counter it survives ``dumps``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -54,32 +50,20 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     tail: Literal["request", "history"] | None = None
     reserve: int = 0
     tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(models.schemas_of)] = None
-    bus: Any = Field(default=None, exclude=True)
+    bus: Any = None
     name: str | None = "HistoryCurator"
 
-    _curator: Curator | None = PrivateAttr(default=None)
+    _curator: Curator = PrivateAttr()
     _built_from: dict[str, Any] = PrivateAttr(default_factory=dict)
     _asked: Asked = PrivateAttr(default=Asked())  # the model behind this step, where it is known
 
     def __init__(
-        self,
-        *positional: Any,
-        max_tokens: int | None = None,
-        **settings: Unpack[models.StepOptions],
+        self, *, max_tokens: int | None = None, **settings: Unpack[models.StepOptions]
     ) -> None:
-        if positional:
-            models.check_arguments("HistoryCurator", {}, (), positional)
-            fix = "managers=[…]"
-            raise ConfigurationError(f"HistoryCurator takes its managers by name. Fix: {fix}.")
         given: dict[str, Any] = {"max_tokens": max_tokens, **settings}
         self._check(given)  # here, because pydantic would turn our error into one of its own
         super().__init__(**given)
         _ = self.curator
-
-    @classmethod
-    def is_lc_serializable(cls) -> bool:
-        """Whether ``dumps`` writes it: yes."""
-        return True
 
     @classmethod
     def for_model(
@@ -92,9 +76,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     ) -> Self:
         """Return a step whose budget, counter, provider and bound tools are the model's own.
 
-        `budget_for_model` says how the budget comes about, of which `output` is the answer's share. A
-        `max_tokens` such as 0.5 is a share of the window. With fallbacks of other providers the
-        rules of all hold (``portable``).
+        `budget_for_model` explains the budget and `output`; a `max_tokens` such as 0.5 is a share of
+        the window. With fallbacks of other providers the rules of all hold.
         """
         models.check_server_history(model)
         if settings.get("provider", "auto") == "auto":
@@ -167,7 +150,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """The core's curator behind this step, built of its settings as they are now."""
         settings: dict[str, Any] = {name: self.__dict__[name] for name in _CURATOR_FIELDS}
         built_from = {**settings, "asked": self._asked}
-        if self._curator is None or built_from != self._built_from:
+        if built_from != self._built_from:
             provider = "core" if self.provider == "auto" else self.provider
             settings["provider"] = rules_for(provider, self._asked, self.reasoning)
             settings["name"] = self.name or "history"
@@ -183,33 +166,20 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     @classmethod
     def _check(cls, given: Mapping[str, Any]) -> None:
-        models.check_arguments(cls.__name__, given, cls.model_fields, given.get("managers"))
-        if isinstance(given.get("max_tokens"), float):
-            raise ConfigurationError(
-                f"max_tokens is {given['max_tokens']}, a share of the window of a model that is not "
-                "known here. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
-            )
+        check_names(cls.__name__, given, cls.model_fields, models.MEANT)
         check_options(given)
 
 
-Update = dict[str, list[BaseMessage]]
-
-
 def pre_model_hook(
-    max_tokens: int | None = None,
-    *,
-    prompt: str | SystemMessage | None = None,
-    **settings: Unpack[models.StepOptions],
-) -> Runnable[Any, Update]:
+    max_tokens: int | None = None, **settings: Unpack[models.StepOptions]
+) -> Runnable[Any, dict[str, Any]]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent: the model gets the view.
 
-    The agent's own `prompt`, which it adds after the hook, and its `tools` are counted.
+    Pass the agent's `tools`, and a `reserve` for its prompt, which it adds after the hook.
     """
     given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
     step = HistoryCurator(max_tokens=max_tokens, **given)
-    for message in _system_message(prompt):
-        step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(message, 0)))
-    hook: Runnable[Any, Update] = step | (lambda view: {"llm_input_messages": view})
+    hook: Runnable[Any, Any] = step | (lambda view: {"llm_input_messages": view})
     return hook
 
 
@@ -219,7 +189,7 @@ def model_node(
     *,
     prompt: str | SystemMessage | None = None,
     **settings: Unpack[models.StepOptions],
-) -> Runnable[Any, Update]:
+) -> Runnable[Any, dict[str, Any]]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
     Budget, counter, provider and bound tools are the model's own where not given. `prompt` is put
@@ -227,13 +197,7 @@ def model_node(
     """
     given: Any = {"tail": "request", **settings}
     step = HistoryCurator.for_model(model, max_tokens, **given)
-    lead = _system_message(prompt)
+    lead = [SystemMessage(prompt) if isinstance(prompt, str) else prompt] if prompt else []
     request: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *models.messages_of(state)])
-    node: Runnable[Any, Update] = request | step | model | (lambda answer: {"messages": [answer]})
+    node: Runnable[Any, Any] = request | step | model | (lambda answer: {"messages": [answer]})
     return node
-
-
-def _system_message(prompt: str | SystemMessage | None) -> list[SystemMessage]:
-    if prompt is None:
-        return []
-    return [SystemMessage(prompt) if isinstance(prompt, str) else prompt]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
@@ -41,7 +41,19 @@ def recall_tool(
     options: dict[str, Any] = {"counter": counter, "max_tokens": max_tokens, "name": name}
     shown: Any = {"name": name, "description": RECALL_DESCRIPTION, "args_schema": RecallRequest}
     if record is None:
-        return StructuredTool.from_function(_recall_own_state(options), **shown)
+        try:
+            from langgraph.prebuilt import ToolRuntime
+        except ImportError as error:
+            fix = "pip install 'history-curator[agents]', or pass the record: recall_tool(history)"
+            problem = "A recall tool that reads the agent's own state needs langgraph"
+            raise ImportError(f"{problem}. Fix: {fix}.") from error
+
+        def recall_own(runtime: Any, **asked: str | None) -> str:
+            return Recall(_read_entries(runtime.state), **options)(**asked)
+
+        # The agent finds the argument to inject by the annotation itself, not by its name.
+        recall_own.__annotations__["runtime"] = ToolRuntime
+        return StructuredTool.from_function(recall_own, **shown)
 
     def read() -> list[ConversationEntry]:
         given = record() if callable(record) else record
@@ -54,22 +66,6 @@ def recall_tool(
 
     recall = Recall(read, arecord=aread, **options)
     return StructuredTool.from_function(recall.__call__, recall.acall, **shown)
-
-
-def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
-    try:
-        from langgraph.prebuilt import ToolRuntime
-    except ImportError as error:
-        fix = "pip install 'history-curator[agents]', or pass the record: recall_tool(history)"
-        problem = "A recall tool that reads the agent's own state needs langgraph"
-        raise ImportError(f"{problem}. Fix: {fix}.") from error
-
-    def recall(runtime: Any, **asked: str | None) -> str:
-        return Recall(_read_entries(runtime.state), **options)(**asked)
-
-    # The agent finds the argument to inject by the annotation itself, not by its name.
-    recall.__annotations__["runtime"] = ToolRuntime
-    return recall
 
 
 def _read_entries(given: Any) -> list[ConversationEntry]:
@@ -94,10 +90,10 @@ def handoff_view(
 ) -> list[BaseMessage]:
     """Return a view of the conversation for a sub-agent to start from, ready to be sent.
 
-    The call that hands over has no result yet and is left out. The view ends on the `task`, or on
-    the user's latest question. A ``fresh`` start leaves the system message out, for a sub-agent that
-    has its own. A ``fork`` begins with exactly what the parent sent, system message included, so that
-    the provider's cache holds: pass the parent's `tools` and settings, which are those of `Curator`.
+    The call that hands over is left out. The view ends on the `task`, or on the latest question. A
+    ``fresh`` start leaves the system message out, for a sub-agent that has its own. A ``fork`` begins
+    with exactly what the parent sent, so that the provider's cache holds: pass the parent's `tools`
+    and settings, which are those of `Curator`.
     """
     if mode not in ("fork", "fresh"):
         raise ConfigurationError(f"handoff_view: mode is {mode!r}. Fix: 'fork' or 'fresh'.")
@@ -110,8 +106,8 @@ def handoff_view(
         said = said[: calling[-1]]
     if task is not None:
         said = [*said, HumanMessage(task)]
-    owner, budget = "handoff_view", {"max_tokens": max_tokens, "name": "handoff"}
-    curator = build_curator(owner, managers, options, **budget)
+    settings = {**options, "max_tokens": max_tokens, "name": "handoff"}
+    curator = build_curator("handoff_view", managers, settings)
     return curator.curate(said, tools=schemas_of(tools), format=FORMAT).messages
 
 
@@ -149,8 +145,7 @@ def announce(curation: Curation, name: str, writer: Any, callbacks: Any = None) 
     """Send an event to a graph's custom stream, if there is one, and to the run with its callbacks."""
     if writer is None and callbacks is not None and not callbacks.handlers:
         return
-    counts = HistoryCurated.of(curation.report, prompt_name=name).to_dict()
-    event = {"event": EVENT_NAME, **counts}
+    event = {"event": EVENT_NAME, **HistoryCurated.of(curation.report, prompt_name=name).to_dict()}
     with suppress(Exception):  # a broken writer never breaks the run
         if writer is not None:
             writer(event)
@@ -167,15 +162,10 @@ def graph_writer() -> Callable[[Any], None] | None:
 
 
 @contextmanager
-def hide_from_stream(
-    summaries: MutableMapping[str, str] | None = None, metadata: Mapping[str, Any] | None = None
-) -> Iterator[None]:
-    """Mark models called inside as a manager's own, and keep them out of the streamed answer.
-
-    Their summaries are put into `summaries`; `metadata` are further marks.
-    """
+def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
+    """Mark models called inside as a manager's own, not to be streamed; `summaries` keeps theirs."""
     outer = ensure_config()
-    marks = {**(outer.get("metadata") or {}), "lc_source": "summarization", **(metadata or {})}
+    marks = {**(outer.get("metadata") or {}), "lc_source": "summarization"}
     inner = {**outer, "tags": [*(outer.get("tags") or ()), "nostream"], "metadata": marks}
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:

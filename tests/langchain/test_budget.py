@@ -97,7 +97,7 @@ class TestProvider:
         chat = openai.ChatOpenAI(model="gpt-4o", api_key="none")
         items = openai.ChatOpenAI(model="gpt-4o", api_key="none", use_responses_api=True)
         assert provider_of(items.bind_tools([look])) == "openai-responses"
-        assert provider_of(items.with_fallbacks([chat])) == "openai"
+        assert provider_of(items.with_fallbacks([chat])) == "portable"
 
     @pytest.mark.parametrize(
         "model",

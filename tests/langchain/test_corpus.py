@@ -29,6 +29,12 @@ def said(entries: Any) -> list[tuple[Any, ...]]:
     ]
 
 
+def words(entry: ConversationEntry) -> tuple[Any, ...]:
+    """An entry without how its arguments are spelled, and which keys it had beside."""
+    calls = [(call.id, call.name) for call in entry.tool_calls or ()]
+    return entry.role, entry.content or "", calls, entry.tool_call_id
+
+
 def respelled(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its arguments spelled the way LangChain sends them."""
     calls = []
@@ -70,13 +76,12 @@ def test_broken_conversations_become_acceptable_messages(name: str) -> None:
             continue
         ours = OURS.curate(given)
         # Items of the Responses API are no messages of a chain: here each is read by its role.
-        if format_of(given) != "responses":
-            assert said(ours.entries) == said(core.entries)
+        # What the server has summarised leaves the core's view.
+        if format_of(given) != "responses" and "compaction" not in str(given):
+            assert [words(entry) for entry in ours.entries] == [*map(words, core.entries)]
         assert refusals(ours.messages) == [], conversation["id"]
         again = OURS.curate(ours.messages)
-        assert [entry.content or "" for entry in again.entries] == [
-            entry.content or "" for entry in ours.entries
-        ]
+        assert [*map(words, again.entries)] == [*map(words, ours.entries)]
         assert again.messages == ours.messages
 
 

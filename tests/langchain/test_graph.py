@@ -30,7 +30,7 @@ def agent_of(model: ScriptedModel, **settings: Any) -> Any:
             model,
             [look],
             prompt="You look things up.",
-            pre_model_hook=pre_model_hook(WINDOW, prompt="You look things up.", tools=[look]),
+            pre_model_hook=pre_model_hook(WINDOW, reserve=20, tools=[look]),
             **settings,
         )
 

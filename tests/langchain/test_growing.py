@@ -6,15 +6,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, convert_to_messages
 
-from history_curator import ConversationEntry, Curator, MessageRole
 from tests.core.test_warm_views import session
 from tests.support.hosts import (
     disturb_models,
     live,
     see_an_equal_message_in_the_place_of_another,
-    view,
 )
 
 BUDGET = 3_000
@@ -34,15 +32,3 @@ def test_whatever_a_host_does_the_view_is_that_of_a_new_curator(seed: int) -> No
 def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> None:
     messages = convert_to_messages(session(30))
     see_an_equal_message_in_the_place_of_another(messages, BUDGET, BaseMessage.model_copy)
-
-
-@pytest.mark.parametrize("sequence", [0, 1, 99])
-@pytest.mark.parametrize("source", [{"role": "user"}, HumanMessage("hi")])
-def test_an_entry_that_says_it_stood_elsewhere_is_read_all_the_same(
-    source: Any, sequence: int
-) -> None:
-    odd = ConversationEntry(MessageRole.USER, "hi", source=source, sequence=sequence)
-    history: list[Any] = [*convert_to_messages(session(3)), odd]
-    curator = Curator(max_tokens=BUDGET)
-    for _ in range(2):
-        assert view(curator, history)[-1].content == "hi"

@@ -110,7 +110,7 @@ class TestProvider:
         assert (PIXEL in json.dumps(wire.last)) is (name in ("responses", "anthropic", "bedrock"))
 
 
-@pytest.mark.parametrize("form", ["blocks", "text", "non-standard"])
+@pytest.mark.parametrize("form", ["blocks", "non-standard"])
 def test_a_computer_keeps_its_calls_and_the_newest_screenshots(form: str) -> None:
     """OpenAI's computer: calls are items of the answer, screenshots are results of messages."""
     url = f"data:image/png;base64,{PIXEL}"
@@ -120,11 +120,11 @@ def test_a_computer_keeps_its_calls_and_the_newest_screenshots(form: str) -> Non
         blocks: list[Any] = [{"type": "reasoning", "id": f"rs_{n}", "summary": []}, call]
         if form == "non-standard":
             blocks = [{"type": "non_standard", "value": block} for block in blocks]
-        content: Any = url if form == "text" else [{"type": "input_image", "image_url": url}]
+        picture: list[Any] = [{"type": "input_image", "image_url": url}]
         shot = {"type": "computer_call_output"}
         history += [
             AIMessage(blocks),
-            ToolMessage(content, tool_call_id=f"c{n}", additional_kwargs=shot),
+            ToolMessage(picture, tool_call_id=f"c{n}", additional_kwargs=shot),
         ]
     step = HistoryCurator(max_tokens=3_000, provider="openai-responses", counter="gpt-5")
     view = step.invoke(history)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.load import dumps, loads
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
@@ -82,17 +81,6 @@ class TestRunnable:
 
         chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
         assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
-
-    def test_dumps_and_loads(self) -> None:
-        step = HistoryCurator(max_tokens=600, provider="openai", reserve=10, tools=[look])
-        again = loads(
-            dumps(step),
-            valid_namespaces=["langchain_history_curator"],
-            allowed_objects=[HistoryCurator],
-        )
-        assert isinstance(again, HistoryCurator)
-        assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
-        assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
 
 
 def test_shadow_mode_sends_everything() -> None:

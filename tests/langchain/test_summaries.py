@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -68,15 +67,6 @@ class TestInAnAgent:
         assert all(known["lc_source"] == "summarization" for _, known in summariser.calls)
         assert all("nostream" not in tags for tags, _ in model.calls)
 
-    def test_langchain_itself_hides_its_calls_where_it_can(self) -> None:
-        pytest.importorskip("langchain.agents.middleware.internal_call_transformer")
-        summariser, model = Counting(says=SUMMARY), Counting()
-        agent_with(summariser, model).invoke({"messages": history()})
-        assert all("lc_internal_call" in known for _, known in summariser.calls)
-        assert not any("lc_internal_call" in known for _, known in model.calls)
-        assert HistoryCuratorMiddleware.transformers
-        assert HistoryCuratorMiddleware.trace_policy
-
     def test_the_summary_stands_before_a_question_not_between_it_and_its_answer(self) -> None:
         summariser = Counting(says=SUMMARY)
         step = HistoryCurator(managers=[SummarizingManager(summariser)], max_tokens=1_200)
@@ -129,19 +119,3 @@ class TestCheckpoint:
         kept = merge_summaries(known, {"0": "newer", "new": "y"})
         assert len(kept) == 256
         assert list(kept)[-2:] == ["0", "new"]
-
-
-def test_beside_the_middleware_that_removes_messages_it_warns_once() -> None:
-    from langchain.agents.middleware import SummarizationMiddleware
-
-    theirs = SummarizationMiddleware(
-        Counting(says=SUMMARY), trigger=("messages", 10), keep=("messages", 4)
-    )
-    agent = agents.create_agent(
-        Counting(), [], middleware=[theirs, HistoryCuratorMiddleware(max_tokens=1_200)]
-    )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(3):
-            agent.invoke({"messages": history()})
-    assert sum("has taken" in str(each.message) for each in caught) == 1

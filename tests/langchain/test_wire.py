@@ -7,7 +7,9 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import tool
@@ -132,28 +134,20 @@ class TestNames:
 class TestCounters:
     LONG: ClassVar = [*history_of(20), HumanMessage("so?")]
 
-    @pytest.mark.parametrize("given", ["approximate", "function", "one", "len", "model"])
+    @pytest.mark.parametrize("given", ["approximate", "function", "len", "model"])
     def test_what_trim_messages_takes(self, given: str) -> None:
-        from langchain_core.language_models import FakeListChatModel
-        from langchain_core.messages.utils import count_tokens_approximately
-
-        def one(message: BaseMessage) -> int:
-            return len(message.text.split()) + 4
-
         class Counting(FakeListChatModel):
             def get_num_tokens_from_messages(self, messages: Any, tools: Any = None) -> int:
-                return sum(map(one, messages)) + 3
+                return sum(len(message.text.split()) + 4 for message in messages) + 3
 
-        counters: dict[str, Any] = {
-            "approximate": "approximate",
-            "function": count_tokens_approximately,
-            "one": one,
+        model = Counting(responses=["x"])
+        total: dict[str, Any] = {
+            "approximate": count_tokens_approximately,
+            "function": lambda said: sum(len(message.text) for message in said) // 4,
             "len": len,
-            "model": Counting(responses=["x"]),
+            "model": model.get_num_tokens_from_messages,
         }
-        total = {**counters, "approximate": count_tokens_approximately}
-        total |= {"one": lambda view: sum(map(one, view))}
-        total |= {"model": counters["model"].get_num_tokens_from_messages}
+        counters = {**total, "approximate": "approximate", "model": model}
         limit = 9 if given == "len" else 400
         view = HistoryCurator(max_tokens=limit, counter=counters[given]).invoke(self.LONG)
         assert 0 < total[given](view) <= limit
@@ -183,12 +177,12 @@ class TestExamples:
 
 
 class TestStreams:
-    """Each curation is announced, unless a middleware is told not to."""
+    """Each curation is announced."""
 
     def graph(self, kind: str) -> Any:
         model = ScriptedModel(steps=0)
-        if kind in ("agent", "silent agent"):
-            ours = HistoryCuratorMiddleware(max_tokens=2_000, stream_events=kind == "agent")
+        if kind == "agent":
+            ours = HistoryCuratorMiddleware(max_tokens=2_000)
             return agents.create_agent(model, [], middleware=[ours])
         hook = pre_model_hook(2_000) | (lambda update: {"messages": update.popitem()[1]})
         graph = pytest.importorskip("langgraph.graph")
@@ -197,20 +191,18 @@ class TestStreams:
         builder.set_entry_point("first")
         return builder.compile()
 
-    @pytest.mark.parametrize("kind", ["agent", "silent agent", "node", "hook"])
+    @pytest.mark.parametrize("kind", ["agent", "node", "hook"])
     async def test_a_curation_is_one_custom_event(self, kind: str) -> None:
         given: Any = {"messages": [*history_of(60), ("user", "hi")]}
-        graph, expected = self.graph(kind), 0 if kind == "silent agent" else 1
-        assert len(list(graph.stream(given, stream_mode="custom"))) == expected
-        events = [
+        graph = self.graph(kind)
+        assert len(list(graph.stream(given, stream_mode="custom"))) == 1
+        (data,) = [
             event["data"]
             async for event in graph.astream_events(given, version="v2")
             if event["event"] == "on_custom_event" and event["name"] == EVENT_NAME
         ]
-        assert len(events) == expected
-        for data in events:
-            assert data["original_count"] == 121 > data["curated_count"]
-            assert data["actions"]["dropped"] > 0
+        assert data["original_count"] == 121 > data["curated_count"]
+        assert data["actions"]["dropped"] > 0
 
 
 class TestHistoryOfTheServer:
@@ -223,7 +215,7 @@ class TestHistoryOfTheServer:
         [
             lambda: Wire("responses", use_previous_response_id=True).model,
             lambda: Wire("responses").model.bind(conversation="conv_1"),
-            lambda: Wire("responses").model.bind(previous_response_id="resp_1"),
+            lambda: Wire("responses", model_kwargs={"conversation": "conv_1"}).model,
         ],
     )
     def test_is_refused_with_the_setting(self, wrap: Any) -> None:
@@ -235,11 +227,8 @@ class TestHistoryOfTheServer:
             with pytest.raises(ConfigurationError, match=r"the server keeps the history.*Fix"):
                 use()
 
-    @pytest.mark.parametrize(
-        "settings", [{"use_previous_response_id": True}, {"model_kwargs": {"conversation": "c1"}}]
-    )
-    def test_is_replaced_by_the_view_where_it_is_asked_for(self, settings: dict[str, Any]) -> None:
-        wire = Wire("responses", **settings)
+    def test_is_replaced_by_the_view_where_it_is_asked_for(self) -> None:
+        wire = Wire("responses", use_previous_response_id=True)
         answer = AIMessage("4", response_metadata={"id": "resp_1"}, id="resp_1")
         said = {"messages": [*self.SAID[:-1], answer, self.SAID[-1]]}
         for replaces in (False, True):
@@ -251,7 +240,7 @@ class TestHistoryOfTheServer:
                 with pytest.raises(ConfigurationError, match="the server keeps the history"):
                     agent.invoke(said)
         (body,) = wire.requests
-        assert body.keys().isdisjoint(("previous_response_id", "conversation"))
+        assert "previous_response_id" not in body
         assert 10 < len(body["input"]) < 60
 
 
