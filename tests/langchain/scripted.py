@@ -60,8 +60,6 @@ class ScriptedModel(BaseChatModel):
     crash_at: int | None = None
     views: list[list[BaseMessage]] = Field(default_factory=list)
     costs: list[int] = Field(default_factory=list)
-    schemas: list[dict[str, Any]] = Field(default_factory=list)
-    overflow_above: int | None = None
 
     @property
     def _llm_type(self) -> str:
@@ -81,10 +79,6 @@ class ScriptedModel(BaseChatModel):
             problems.append(f"{cost} tokens, maximum context length is {self.window}")
         if problems:
             raise Refused("; ".join(problems))
-        if self.overflow_above is not None and cost > self.overflow_above:
-            from langchain_core.exceptions import ContextOverflowError
-
-            raise ContextOverflowError(f"{cost} tokens is too many")
         return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
 
     def _next(self, messages: list[BaseMessage]) -> AIMessage:

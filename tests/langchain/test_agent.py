@@ -30,8 +30,8 @@ PROMPT = "You look things up, step by step."
 
 
 def agent_of(model: ScriptedModel, **settings: Any) -> Any:
-    middleware = HistoryCuratorMiddleware(**{"max_tokens": WINDOW, **settings.pop("ours", {})})
-    return create_agent(model, [look], system_prompt=PROMPT, middleware=[middleware], **settings)
+    middleware = [HistoryCuratorMiddleware(max_tokens=WINDOW)]
+    return create_agent(model, [look], system_prompt=PROMPT, middleware=middleware, **settings)
 
 
 def model_of(**fields: Any) -> ScriptedModel:
@@ -150,12 +150,4 @@ class TestSettings:
         settings = load_settings(config, overrides={"max_tokens": WINDOW})
         ours = HistoryCuratorMiddleware(*settings.pop("managers"), **settings)
         assert ours.max_tokens == WINDOW
-
-        class Claude(ScriptedModel):
-            model_name: str = "claude-sonnet-4-5"
-
-        curator = ours.curator_for(Claude())
-        assert isinstance(curator.managers[0], ToolResultTruncator)
-        assert curator.profile.name == "anthropic"
-        named = HistoryCuratorMiddleware(provider="openai")
-        assert named.curator_for(Claude()).profile.name == "openai"
+        assert isinstance(ours.curator_for(model_of()).managers[0], ToolResultTruncator)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware
+from langchain_history_curator import HistoryCuratorMiddleware
 from tests.langchain.scripted import look
 from tests.langchain.wires import Step, Wire
 
@@ -46,11 +46,3 @@ def test_beside_the_caching_middleware_every_request_is_marked_and_repeats_the_o
     assert all("cache_control" in json.dumps(body) for body in wire.requests)
     for before, after in zip(wire.requests, wire.requests[1:], strict=False):
         assert unmarked(after)[: len(before["messages"])] == unmarked(before)
-
-
-def test_a_model_in_a_chain_marks_by_its_own_setting() -> None:
-    wire = Wire("anthropic")
-    model = wire.model.bind(cache_control={"type": "ephemeral"})
-    (HistoryCurator.for_model(model) | model).invoke([HumanMessage("hi " * 2_000)])
-    assert not wire.refused
-    assert "cache_control" in json.dumps(wire.last)

@@ -185,22 +185,6 @@ def test_hand_offs(name: str, mode: Any) -> None:
 
 
 @NAMES
-def test_forks_of_a_thread(name: str) -> None:
-    wire = looking(name)
-    agent = agent_of(wire, checkpointer=InMemorySaver())
-    agent.invoke(ASKED, LIMITS)
-    first = list(wire.requests)
-    early = [s for s in agent.get_state_history(LIMITS) if s.next == ("model",)][STEPS // 2]
-    made = sum(message.type == "ai" for message in early.values["messages"])
-    wire.requests = []
-    answer = Step(text="All was there.")
-    wire.script = lambda body: answer
-    state = agent.invoke(None, {**early.config, "recursion_limit": 500})
-    assert wire.requests[0] == first[made]
-    check(wire, state["messages"])
-
-
-@NAMES
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom", "debug"])
 def test_streams(name: str, mode: Any) -> None:
     wire = looking(name, disable_streaming=True)  # the transport answers whole
@@ -222,35 +206,3 @@ def test_two_providers_in_turn_and_as_each_others_fallback() -> None:
         assert not other.requests
         wire.requests = []
     assert sum(message.type == "ai" for message in state["messages"]) == 6 * 5
-
-
-@NAMES
-async def test_eight_runs_at_once(name: str) -> None:
-    wire = looking(name)
-    agent = agent_of(wire, checkpointer=InMemorySaver())
-    made: dict[str, int] = {}
-
-    def script(body: Request) -> Step:
-        run = next(text[-2] for text in texts(body) if text.startswith(QUESTION))
-        made[run] = made.get(run, 0) + 1
-        call = (f"{name}{run}x{made[run]}", "look", {"step": made[run]})
-        return Step(calls=(call,)) if made[run] <= STEPS else Step(text=f"That was run {run}.")
-
-    wire.script = script
-    given: list[Any] = [{"messages": [HumanMessage(f"{QUESTION} ({run})")]} for run in range(8)]
-    threads: list[Any] = [{**LIMITS, "configurable": {"thread_id": run}} for run in range(8)]
-    states = await agent.abatch(given, threads)
-    assert len(wire.requests) == 8 * (STEPS + 1)
-    for run, state in enumerate(states):
-        check(wire, state["messages"])
-        assert [m.text for m in state["messages"] if m.type == "human"] == [f"{QUESTION} ({run})"]
-        assert state["messages"][-1].text == f"That was run {run}."
-
-
-def test_beside_a_middleware_that_asks_a_model_which_tools_to_offer() -> None:
-    chooser = Wire("openai", lambda body: Step('{"tools": ["look"]}'))
-    other = middleware.LLMToolSelectorMiddleware(model=chooser.model)
-    wire = looking("anthropic")
-    messages = agent_of(wire, other).invoke(ASKED, LIMITS)["messages"]
-    check(wire, messages)
-    assert len(chooser.requests) == len(wire.requests) == STEPS + 1

@@ -81,6 +81,7 @@ def test_thinking_is_reasoning_and_tools_of_the_server_are_opaque() -> None:
     blocks: list[Any] = [
         {"type": "thinking", "thinking": "hmm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "xx"},
+        {"type": "non_standard", "value": {"type": "redacted_thinking", "data": "xx"}},
         {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
         {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
         {"type": "text", "text": "found"},
@@ -89,6 +90,7 @@ def test_thinking_is_reasoning_and_tools_of_the_server_are_opaque() -> None:
     assert (entry.content, entry.tool_calls) == ("found", None)
     assert [(r.text, r.signature, r.encrypted) for r in entry.reasoning or ()] == [
         ("hmm", "sig", False),
+        (None, None, True),
         (None, None, True),
     ]
     assert [part.kind for part in entry.parts or ()] == ["other", "other", "text"]

@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.tools import tool
 
 from langchain_history_curator import HistoryCurator
+from tests.langchain.test_wire import look
 from tests.langchain.wires import Step, Wire
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PROMPT = ChatPromptTemplate([("placeholder", "{history}")])
-
-
-@tool
-def look(place: str) -> str:
-    """Look at a place."""
-    return f"{place}: fine"
 
 
 def conversation(wire: Wire, turns: int = 8) -> list[BaseMessage]:
@@ -73,18 +67,6 @@ class TestEveryFormOfAnAnswer:
             assert not wire.refused
             assert "1: " + "word " * 60 not in json.dumps(wire.last)  # it was cut
             assert "and now?" in json.dumps(wire.last)
-
-
-def test_thinking_that_langchain_has_no_form_for_is_thinking() -> None:
-    sealed = {"type": "redacted_thinking", "data": "EmwK"}
-    for block in (sealed, {"type": "non_standard", "value": sealed}):
-        said = AIMessage([block, {"type": "text", "text": "fine"}])
-        (entry,) = (
-            HistoryCurator().curate([HumanMessage("a"), said, HumanMessage("b")]).entries[1:2]
-        )
-        assert entry.reasoning
-        assert entry.reasoning[0].encrypted
-        assert entry.content == "fine"
 
 
 class TestProvider:

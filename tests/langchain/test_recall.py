@@ -6,7 +6,7 @@ import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import HumanMessage
 
-from history_curator.entries import RECALL_TOOL_NAME, handle_of
+from history_curator.entries import handle_of
 from langchain_history_curator import CuratedChatMessageHistory, LangChainFormat, recall_tool
 from tests.langchain.factories import ai, answer, human, tool
 
@@ -38,18 +38,7 @@ class TestBoundToARecord:
         assert "4711" in await recall_tool(history).ainvoke({"query": "code"})
 
 
-class TestInAnAgent:
-    def test_the_model_sees_only_what_it_may_fill_in(self) -> None:
-        pytest.importorskip("langgraph.prebuilt")
-        schema = recall_tool().tool_call_schema.model_json_schema()
-        assert sorted(schema["properties"]) == ["handle", "lines", "query"]
-
-    def test_it_reads_the_agents_own_state(self) -> None:
-        prebuilt = pytest.importorskip("langgraph.prebuilt")
-        graph = pytest.importorskip("langgraph.graph")
-        builder = graph.StateGraph(graph.MessagesState)
-        builder.add_node("tools", prebuilt.ToolNode([recall_tool()]))
-        builder.add_edge(graph.START, "tools")
-        call = ai("x", name=RECALL_TOOL_NAME, args={"query": "code"})
-        state = builder.compile().invoke({"messages": [*SAID, call]})
-        assert "4711" in state["messages"][-1].text
+def test_in_an_agent_the_model_sees_only_what_it_may_fill_in() -> None:
+    pytest.importorskip("langgraph.prebuilt")
+    schema = recall_tool().tool_call_schema.model_json_schema()
+    assert sorted(schema["properties"]) == ["handle", "lines", "query"]

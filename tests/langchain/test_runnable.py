@@ -5,24 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
 from history_curator.tokens import count_tokens
 from langchain_history_curator import HistoryCurator
-from tests.langchain.factories import ai, answer, human, system, tool
-from tests.langchain.scripted import look, refusals, shape, text_of
+from tests.langchain.factories import human, system
+from tests.langchain.scripted import refusals
+from tests.langchain.test_history import exchange
 
 
 def conversation(turns: int = 40) -> list[BaseMessage]:
     said: list[BaseMessage] = [system("be brief")]
     for turn in range(turns):
-        said += [
-            human(f"question {turn}"),
-            ai(f"c{turn}", args={"n": turn}),
-            tool(f"c{turn}", text_of(turn, 200)),
-            answer(f"answer {turn}"),
-        ]
+        said += exchange(turn)
     return [*said, human("and now?")]
 
 
@@ -62,25 +59,10 @@ class TestGuarantees:
         assert refusals(view) == []
         assert view[-1].text == "and now?"
 
-    def test_tools_count(self) -> None:
-        said = conversation()
-        bare = HistoryCurator(max_tokens=2_000).curate(said)
-        with_tools = HistoryCurator(max_tokens=2_000, tools=[look]).curate(said)
-        assert with_tools.report.overhead > bare.report.overhead + 20
-        assert with_tools.tokens <= 2_000
 
-    def test_idempotent(self) -> None:
-        step = HistoryCurator(max_tokens=1_500)
-        once = step.invoke(conversation())
-        assert shape(step.invoke(once)) == shape(once)
-
-
-class TestRunnable:
-    def test_stream_passes_the_models_chunks_through(self) -> None:
-        from langchain_core.language_models import FakeListChatModel
-
-        chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
-        assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
+def test_stream_passes_the_models_chunks_through() -> None:
+    chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
+    assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
 
 
 def test_shadow_mode_sends_everything() -> None:

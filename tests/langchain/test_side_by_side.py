@@ -19,7 +19,7 @@ from langchain_core.messages import (
     trim_messages,
 )
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableFieldSpec, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.tools import ToolException, tool
 
@@ -32,17 +32,11 @@ from tests.langchain.factories import ai, human, system
 from tests.langchain.factories import tool as result
 from tests.langchain.scripted import ScriptedModel, look, refusals, shape
 
-Open = Callable[[], BaseChatMessageHistory]
-
 
 def stock() -> BaseChatMessageHistory:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return InMemoryChatMessageHistory()
-
-
-def curated() -> BaseChatMessageHistory:
-    return CuratedChatMessageHistory(stock(), max_tokens=50_000)
 
 
 def count_said(given: Any) -> str:
@@ -56,20 +50,10 @@ PROMPT = ChatPromptTemplate([("placeholder", "{history}"), ("user", "{question}"
 SESSION: Any = {"configurable": {"session_id": "1"}}
 KEYS: dict[str, tuple[Any, dict[str, Any], Callable[[str], Any]]] = {
     "messages in": (MODEL, {}, lambda text: [HumanMessage(text)]),
-    "a text in": (
-        RunnableLambda(lambda given: count_said(given if isinstance(given, list) else [given])),
-        {},
-        lambda text: text,
-    ),
     "a question and a history": (
         PROMPT | MODEL,
         {"input_messages_key": "question", "history_messages_key": "history"},
         lambda text: {"question": text},
-    ),
-    "a question alone": (
-        RunnableLambda(lambda given: count_said(given["question"])),
-        {"input_messages_key": "question"},
-        lambda text: {"question": [HumanMessage(text)]},
     ),
     "an answer out": (
         RunnableLambda(lambda given: {"out": [AIMessage(count_said(given["in"]))]}),
@@ -80,57 +64,30 @@ KEYS: dict[str, tuple[Any, dict[str, Any], Callable[[str], Any]]] = {
 
 
 class TestRunnableWithMessageHistory:
-    def chain(self, form: str, open_history: Open, **more: Any) -> tuple[Any, dict[str, Any]]:
-        inner, keys, _ = KEYS[form]
-        stores: dict[str, Any] = {}
-
-        def find(session_id: str) -> BaseChatMessageHistory:
-            return stores.setdefault(session_id, open_history())
-
-        def find_thread(user: str, thread: str) -> BaseChatMessageHistory:
-            return find(f"{user}/{thread}")
-
+    async def outcome(self, form: str, store: BaseChatMessageHistory, how: str) -> Any:
+        inner, keys, input_of = KEYS[form]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            chain = RunnableWithMessageHistory(inner, find_thread if more else find, **keys, **more)
-        return chain, stores
-
-    async def outcome(self, form: str, open_history: Open, how: str) -> Any:
-        chain, stores = self.chain(form, open_history)
+            chain: Any = RunnableWithMessageHistory(inner, lambda session_id: store, **keys)
         calls: dict[str, Callable[[Any], Any]] = {
             "invoke": lambda given: chain.invoke(given, SESSION),
             "stream": lambda given: list(chain.stream(given, SESSION))[-1],
             "batch": lambda given: chain.batch([given], SESSION)[0],
         }
-        out = []
-        for text in ("hello", "good bye"):
-            given = KEYS[form][2](text)
-            out.append(
-                await chain.ainvoke(given, SESSION) if how == "ainvoke" else calls[how](given)
-            )
-        return out, [(m.type, m.text) for m in await stores["1"].aget_messages()]
+        out = [
+            await chain.ainvoke(given, SESSION) if how == "ainvoke" else calls[how](given)
+            for given in map(input_of, ("hello", "good bye"))
+        ]
+        return out, [(m.type, m.text) for m in await store.aget_messages()]
 
     @pytest.mark.parametrize("how", ["invoke", "stream", "batch", "ainvoke"])
     @pytest.mark.parametrize("form", sorted(KEYS))
     async def test_every_form_of_keys(self, form: str, how: str) -> None:
+        curated = CuratedChatMessageHistory(stock(), max_tokens=50_000)
         answers, record = await self.outcome(form, curated, how)
-        assert (answers, record) == await self.outcome(form, stock, how)
+        assert (answers, record) == await self.outcome(form, stock(), how)
         assert "hello | good bye" in str(answers[-1])
         assert [kind for kind, _ in record] == ["human", "ai", "human", "ai"]
-
-    def test_a_session_of_several_keys(self) -> None:
-        specs = [ConfigurableFieldSpec(id=name, annotation=str) for name in ("user", "thread")]
-        for open_history in (stock, curated):
-            chain, stores = self.chain("messages in", open_history, history_factory_config=specs)
-            for thread in ("a", "b", "a"):
-                ids: Any = {"configurable": {"user": "ann", "thread": thread}}
-                chain.invoke([HumanMessage(thread)], ids)
-            assert {key: len(store.messages) for key, store in stores.items()} == {
-                "ann/a": 4,
-                "ann/b": 2,
-            }
-            with pytest.raises(ValueError, match="Missing keys"):
-                chain.invoke([HumanMessage("hi")])
 
 
 @tool("look")
@@ -145,37 +102,24 @@ failing_look.handle_tool_error = True
 class TestCreateAgent:
     """The record of an agent that fits its budget is the one it has without a middleware."""
 
-    def outcome(self, ours: bool, mode: str | None, tools: Any = (look,), **fields: Any) -> Any:
+    def outcome(self, ours: bool, tools: Any = (look,), **fields: Any) -> Any:
         agents = pytest.importorskip("langchain.agents")
         middleware = [HistoryCuratorMiddleware(max_tokens=100_000)] if ours else []
         model = ScriptedModel(**{"steps": 3, **fields})
         agent = agents.create_agent(model, [*tools], system_prompt="Look.", middleware=middleware)
-        given = {"messages": [HumanMessage("go", id="q")]}
-        if mode is None:
-            record = shape(agent.invoke(given)["messages"])
-            return [shape(view) for view in model.views], record
-        return [_plain(chunk) for chunk in agent.stream(given, stream_mode=mode)]
+        record = agent.invoke({"messages": [HumanMessage("go", id="q")]})["messages"]
+        return [shape(view) for view in model.views], shape(record)
 
     @pytest.mark.parametrize(
         "given", [{}, {"calls_per_step": lambda _: 3}, {"tools": [failing_look]}]
     )
     def test_calls_parallel_calls_and_errors_of_tools(self, given: dict[str, Any]) -> None:
-        assert self.outcome(True, None, **given) == self.outcome(False, None, **given)
-
-    @pytest.mark.parametrize("mode", ["values", "updates"])
-    def test_streams(self, mode: str) -> None:
-        assert self.outcome(True, mode) == self.outcome(False, mode)
+        assert self.outcome(True, **given) == self.outcome(False, **given)
 
     @pytest.mark.parametrize("ours", [False, True])
     def test_an_error_of_the_model_is_the_callers(self, ours: bool) -> None:
         with pytest.raises(ConnectionError):
-            self.outcome(ours, None, crash_at=2)
-
-
-def _plain(chunk: Any) -> Any:
-    """A chunk of a stream as plain values; results have ids of their own."""
-    found = [part for part in chunk.values() if isinstance(part, dict)] or [chunk]
-    return [shape(each["messages"]) for each in found if "messages" in each]
+            self.outcome(ours, crash_at=2)
 
 
 TWO_TURNS = [
@@ -204,25 +148,3 @@ class TestTrimMessages:
         assert view[-1] is said[-1]  # end_on
         question = next(message for message in reversed(said) if message.type == "human")
         assert any(message is question for message in view)
-
-    @pytest.mark.parametrize(
-        ("said", "settings", "fault"),
-        [
-            (TWO_TURNS, {"max_tokens": 2, "include_system": True}, "a result without its call"),
-            (TWO_TURNS, {"max_tokens": 3, "strategy": "first"}, "a call without its result"),
-            (TWO_TURNS, {"max_tokens": 9, "end_on": ("human", "ai")}, "calls without results"),
-            (
-                ONE_TURN,
-                {"max_tokens": 6, "start_on": "human", "include_system": True},
-                "no question",
-            ),
-        ],
-    )
-    def test_the_faults_of_the_stock_one_are_still_there(
-        self, said: list[BaseMessage], settings: dict[str, Any], fault: str
-    ) -> None:
-        view = trim_messages(said, token_counter=len, **settings)
-        if fault == "no question":
-            assert [message.type for message in view] == ["system"]
-        else:
-            assert any("call" in each or "tool" in each for each in refusals(view)), fault

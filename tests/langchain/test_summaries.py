@@ -105,9 +105,6 @@ class TestCheckpoint:
                 agent = agent_with(summariser, Counting(), checkpointer=saver)
                 state = agent.invoke({"messages": said}, self.THREAD)
             assert list(state) == ["messages"]  # it is nobody's output
-        self.check(first, second)
-
-    def check(self, first: Counting, second: Counting) -> None:
         assert "assistant > 0: word" in first.prompts[0]
         assert len(first.prompts) == 1
         for prompt in second.prompts:  # the cut may have moved: then of what is new

@@ -59,44 +59,38 @@ def look(number: int) -> str:
     return said(number)
 
 
-def agent(models: list[Metered], upto: list[int]) -> None:
-    """Run an agent, one model after the other, each up to a number of requests."""
+def run_agent(model: Metered, last: int) -> None:
+    """Run an agent up to a number of requests."""
+    model.stop_at = last
     middleware = HistoryCuratorMiddleware(max_tokens=LIMIT)
-    messages: list[Any] = []
-    for model, last in zip(models, upto, strict=True):
-        model.stop_at = last
-        running = create_agent(model, [look], system_prompt="Look.", middleware=[middleware])
-        messages.append(HumanMessage("look it up"))
-        messages = running.invoke({"messages": messages}, {"recursion_limit": 5_000})["messages"]
+    agent = create_agent(model, [look], system_prompt="Look.", middleware=[middleware])
+    agent.invoke({"messages": [HumanMessage("look it up")]}, {"recursion_limit": 5_000})
 
 
-def chain(models: list[Metered], upto: list[int]) -> None:
-    """Ask a chain, one model after the other, each up to a number of requests."""
+def ask_chain(model: Metered, last: int) -> None:
+    """Ask a chain up to a number of requests."""
     messages: list[Any] = [HumanMessage("look it up")]
-    for model, last in zip(models, upto, strict=True):
-        asking = HistoryCurator.for_model(model, max_tokens=LIMIT, tools=[look]) | model.bind_tools(
-            [look]
-        )
-        while len(model.provider.counts) < last:
-            answer = asking.invoke(messages)
-            (call,) = answer.tool_calls
-            result = look.invoke(call["args"])
-            messages += [answer, ToolMessage(result, tool_call_id=call["id"])]
+    step = HistoryCurator.for_model(model, max_tokens=LIMIT, tools=[look])
+    chain = step | model.bind_tools([look])
+    while len(model.provider.counts) < last:
+        answer = chain.invoke(messages)
+        (call,) = answer.tool_calls
+        messages += [answer, ToolMessage(look.invoke(call["args"]), tool_call_id=call["id"])]
 
 
 @pytest.mark.parametrize(
     ("talk", "name", "encoding", "stretch", "hidden"),
     [
-        (agent, "mistral-large", "mistral", 0.9, 0),
-        (agent, "oracle-7", "llama3", 1.6, 500),
-        (chain, "mistral-large", "mistral", 1.4, 1_000),
-        (chain, "qwen-max", "qwen2", 1.0, 0),
+        (run_agent, "mistral-large", "mistral", 0.9, 0),
+        (run_agent, "oracle-7", "llama3", 1.6, 500),
+        (ask_chain, "mistral-large", "mistral", 1.4, 1_000),
+        (ask_chain, "qwen-max", "qwen2", 1.0, 0),
     ],
 )
 def test_the_window_is_used_and_never_exceeded(talk, name, encoding, stretch, hidden):
     provider = Provider(LIMIT, encoding, hidden=hidden, versions={name: stretch})
 
-    talk([Metered(model_name=name, provider=provider)], [110])
+    talk(Metered(model_name=name, provider=provider), 110)
 
     provider.check()
 
@@ -116,7 +110,7 @@ def test_a_refusal_is_remembered(refusal):
                 raise ContextOverflowError(refusal.format(refused[-1]))
             return made
 
-    agent([Strict(model_name="mistral-large", provider=provider)], [250])
+    run_agent(Strict(model_name="mistral-large", provider=provider), 250)
 
     assert len(provider.counts) == 250
     assert len(refused) <= 2

@@ -39,20 +39,12 @@ Script = Callable[[Request], Step]
 class Wire:
     """One provider: the requests it got, those it refused, and the model that made them.
 
-    `script` answers each request; a `strict` one refuses what the provider would refuse.
+    `script` answers each request, but for those that the provider would refuse.
     """
 
-    def __init__(
-        self,
-        name: str,
-        script: Script = lambda body: Step(),
-        *,
-        strict: bool = True,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, name: str, script: Script = lambda body: Step(), **settings: Any) -> None:
         self.name = name
         self.script = script
-        self.strict = strict
         self.requests: list[Request] = []
         self.refused: list[str] = []
         self.model: Any = self.open(settings)
@@ -64,7 +56,7 @@ class Wire:
     def answer(self, body: Request) -> tuple[int, Request]:
         """Note a request and answer it, or refuse it."""
         self.requests.append(body)
-        found = REFUSALS[self.name](body) if self.strict else []
+        found = REFUSALS[self.name](body)
         if found:
             self.refused += found
             return 400, {"error": {"message": "; ".join(found), "type": "invalid_request_error"}}
