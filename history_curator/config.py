@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict
@@ -191,8 +190,8 @@ def explain_problems(
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         where = rename(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            known = (RetentionConfig if len(steps) > 1 else model).model_fields
-            lines.append(f"{where}: unknown setting; {suggest_name(str(steps[-1]), known)}")
+            hint = suggest_name(str(steps[-1]), model.model_fields)
+            lines.append(f"{where}: unknown setting; {hint}")
         else:
             lines.append(f"{where}: {message} (got {show_value(problem['input'])})")
     head = f"{model.__name__} cannot be read" + (f" from {source}" if source else "")
@@ -213,8 +212,7 @@ def _parse_file(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         parse = getattr(importlib.import_module(module), function)
-        with ThreadPoolExecutor(1) as pool:  # the caller may be deep in its stack
-            return pool.submit(parse, text).result()
+        return parse(text)
     except ImportError as error:
         fix = f"pip install {module.replace('yaml', 'pyyaml')}, or use JSON"
         raise ConfigurationError(f"{path}: needs {module}. Fix: {fix}.") from error
@@ -233,7 +231,11 @@ class FileConfig(BaseModel):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> Self:
         """Read the fields, or raise an error that lists every problem with its path and fix."""
-        found, path = cls._find_block(data)
+        found: Any = data
+        path = ""
+        for name in cls.block:
+            if isinstance(found, Mapping) and name in found:
+                found, path = found[name], f"{path}.{name}".lstrip(".")
         if not isinstance(found, Mapping | None):
             problem = f"expected a mapping of settings, got {type(found).__name__}"
             fix = f"use the fields {', '.join(cls.model_fields)}"
@@ -242,15 +244,6 @@ class FileConfig(BaseModel):
             return cls(**{str(key): value for key, value in (found or {}).items()})
         except ValidationError as error:
             raise explain_problems(error, cls, prefix=path, source=source) from error
-
-    @classmethod
-    def _find_block(cls, data: Any) -> tuple[Any, str]:
-        """Return the fields and their path in the data."""
-        path = ""
-        for name in cls.block:
-            if isinstance(data, Mapping) and name in data:
-                data, path = data[name], f"{path}.{name}".lstrip(".")
-        return data, path
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
@@ -292,10 +285,9 @@ class RetentionConfig(FileConfig):
 class CuratorConfig(CuratorFields, FileConfig):
     """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
 
-    `Curator.from_config` builds the curator. A manager is ``passthrough`` alone, ``sliding_window:
-    {window_size: 40}``, or ``{name: sliding_window, window_size: 40}``. An option such as
-    ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a larger file the
-    settings stand under ``curator``, the retention under ``conversation``.
+    `Curator.from_config` builds the curator. A manager is ``passthrough`` alone or
+    ``sliding_window: {window_size: 40}``. An option such as ``"@summarizer"`` stands for an object
+    given to `Curator.from_config`. In a larger file the settings stand under ``curator``.
 
     Examples:
         >>> CuratorConfig.from_dict({"managers": ["passthrough"], "max_tokens": 8000}).managers
@@ -304,16 +296,10 @@ class CuratorConfig(CuratorFields, FileConfig):
 
     block = ("curator",)
 
-    managers: tuple[Any, ...] = ()
+    managers: tuple[Any, ...] = _declare((), "a list of managers")
     counter: str = Field(default=OPTIONS["counter"].default, min_length=1)
     provider: str = OPTIONS["provider"].default
     name: str = OPTIONS["name"].default
-    retention: RetentionConfig | None = None
-
-    @field_validator("managers", mode="before")
-    @classmethod
-    def _read_one_manager(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, (str, Mapping)) else () if value is None else value
 
     @classmethod
     def load(cls, source: CuratorConfig | Mapping[str, Any] | str | Path) -> CuratorConfig:
@@ -321,13 +307,3 @@ class CuratorConfig(CuratorFields, FileConfig):
         if isinstance(source, CuratorConfig):
             return source
         return cls.from_dict(source) if isinstance(source, Mapping) else cls.from_file(source)
-
-    @classmethod
-    def _find_block(cls, data: Any) -> tuple[Any, str]:
-        found, path = super()._find_block(data)
-        if isinstance(found, Mapping):
-            found = {key: value for key, value in found.items() if key != "conversation"}
-            match data:
-                case {"conversation": {"retention": retention}}:
-                    found.setdefault("retention", retention)
-        return found, path

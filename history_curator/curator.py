@@ -56,9 +56,7 @@ def load_settings(
     if config is None:
         return given
     loaded = CuratorConfig.load(config)
-    settings = {
-        name: getattr(loaded, name) for name in sorted(loaded.model_fields_set - {"retention"})
-    }
+    settings = {name: getattr(loaded, name) for name in sorted(loaded.model_fields_set)}
     if "managers" in settings and "managers" not in given:
         settings["managers"] = build_managers(loaded.managers, objects)
     return {**settings, **given}

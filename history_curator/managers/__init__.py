@@ -5,9 +5,8 @@ Configurations write them by name: `build_managers` finds each and builds it wit
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from inspect import signature
 from typing import Any
 
 from history_curator.config import suggest_name
@@ -53,46 +52,20 @@ __all__ = [
     "build_managers",
     "is_answered",
     "keeping_summaries",
-    "manager_names",
-    "register_manager",
     "start_of_turns",
 ]
 
 ObservableSlidingWindowManager = ObservableManager
 """`ObservableManager` watches any manager; this is its name where it watches a window."""
 
-_factories: dict[str, Callable[..., Any]] = {
+_MANAGERS: dict[str, Any] = {
     snake_case(name): globals()[name]
     for name in __all__
     if hasattr(globals().get(name), "curate") and name != "HistoryManager"
 }
 """Every class above with a ``curate``, by its name in configurations."""
-_NESTED = ("inner", "manager", "managers")
+_NESTED = ("inner", "managers")
 """Options that hold managers."""
-
-
-def register_manager(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
-    """Make a class, or a function that returns a manager, available to configurations.
-
-    Examples:
-        >>> register_manager("keep_all", PassthroughManager, replace=True)
-        >>> "keep_all" in manager_names()
-        True
-    """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ConfigurationError(
-            f"{name!r} cannot name a manager. Fix: use snake_case, such as {snake_case(name)!r}."
-        )
-    if not replace and name in _factories:
-        raise ConfigurationError(
-            f"There is a manager named {name!r}. Fix: choose another name, or replace=True."
-        )
-    _factories[name] = factory
-
-
-def manager_names() -> tuple[str, ...]:
-    """Return every name a configuration may use."""
-    return tuple(sorted(_factories))
 
 
 def build_managers(
@@ -100,60 +73,21 @@ def build_managers(
 ) -> tuple[Any, ...]:
     """Return the managers that a configuration lists.
 
-    Each is a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``; `objects` are
-    those behind options such as ``"@summarizer"``.
+    Each is a name, or ``{name: {option: value}}``. `objects` are those behind names such as
+    ``"@mine"``, which stand for a manager or for the value of an option.
 
     Examples:
         >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
         4
     """
     try:
-        return tuple(
-            _build_manager(spec, objects or {}, f"managers[{position}]")
-            for position, spec in enumerate(specs)
-        )
+        return tuple(_build_value(list(specs), objects or {}, "managers", is_manager=True))
     except RecursionError as error:
         raise ConfigurationError("managers: they are nested too deep to be built.") from error
 
 
-def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
-    name, given = _read_spec(spec, where)
-    factory = _factories.get(name) or _factories.get(name.removesuffix("_manager"))
-    if factory is None:
-        hint = suggest_name(name.removesuffix("_manager"), manager_names())
-        raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
-    options = {
-        str(option): _build_option(value, objects, f"{where}.{option}", option in _NESTED)
-        for option, value in given.items()
-    }
-    _check_parameters(f"{where}: {name}", factory, options)
-    try:
-        return factory(**options)
-    except (TypeError, ValueError) as error:  # a ConfigurationError is a ValueError
-        raise ConfigurationError(f"{where} ({name}): {error}") from error
-
-
-def _read_spec(spec: Any, where: str) -> tuple[str, Mapping[Any, Any]]:
-    """Return the name and the options of a manager, from any of its three forms."""
-    if isinstance(spec, str):
-        return spec, {}
-    if not isinstance(spec, Mapping) or ("name" not in spec and len(spec) != 1):
-        raise ConfigurationError(
-            f"{where}: a manager is written `name`, `name: {{option: value}}` or "
-            f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
-        )
-    if "name" in spec:
-        return str(spec["name"]), {each: spec[each] for each in spec if each != "name"}
-    ((name, options),) = spec.items()
-    if not isinstance(options, Mapping | None):
-        raise ConfigurationError(
-            f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
-        )
-    return str(name), options or {}
-
-
-def _build_option(value: Any, objects: Mapping[str, Any], where: str, is_manager: bool) -> Any:
-    """Return the value of an option: managers, a given object, or the value itself."""
+def _build_value(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
+    """Return what a configuration says: a given object, a manager, several, or the value itself."""
     if isinstance(value, str) and value.startswith("@"):
         if value[1:] not in objects:
             raise ConfigurationError(
@@ -162,23 +96,38 @@ def _build_option(value: Any, objects: Mapping[str, Any], where: str, is_manager
             )
         return objects[value[1:]]
     if isinstance(value, (list, tuple)):
-        numbered = enumerate(value)
         return tuple(
-            _build_option(each, objects, f"{where}[{n}]", is_manager) for n, each in numbered
+            _build_value(each, objects, f"{where}[{position}]", is_manager=is_manager)
+            for position, each in enumerate(value)
         )
-    is_spec = is_manager and isinstance(value, (str, Mapping))
-    return _build_manager(value, objects, where) if is_spec else value
+    return _build_manager(value, objects, where) if is_manager else value
 
 
-def _check_parameters(where: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Refuse options that a factory does not take, and the lack of those that it needs."""
-    parameters = inspect.signature(factory).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return
-    for option in options:
-        if option not in parameters:
-            hint = suggest_name(option, parameters) if parameters else "it takes none."
-            raise ConfigurationError(f"{where} has no option {option!r}; {hint}")
-    required = {name for name, each in parameters.items() if each.default is each.empty}
-    if missing := sorted(map(repr, required - options.keys())):
-        raise ConfigurationError(f"{where} needs {' and '.join(missing)}")
+def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
+    if isinstance(spec, str):
+        spec = {spec: None}
+    if not isinstance(spec, Mapping) or len(spec) != 1:
+        raise ConfigurationError(
+            f"{where}: a manager is written `name` or `name: {{option: value}}`, "
+            f"and this is {a_type(spec)}."
+        )
+    ((name, given),) = spec.items()
+    if name not in _MANAGERS:
+        hint = suggest_name(str(name), _MANAGERS)
+        raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
+    if not isinstance(given, Mapping | None):
+        raise ConfigurationError(
+            f"{where}: the options of {name} must be a mapping, not {a_type(given)}."
+        )
+    options = {
+        str(option): _build_value(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
+        for option, value in (given or {}).items()
+    }
+    known = signature(_MANAGERS[name]).parameters
+    for option in options.keys() - known.keys():
+        hint = suggest_name(option, known) if known else "it takes none."
+        raise ConfigurationError(f"{where}: {name} has no option {option!r}; {hint}")
+    try:
+        return _MANAGERS[name](**options)
+    except (TypeError, ValueError) as error:  # a ConfigurationError is a ValueError
+        raise ConfigurationError(f"{where} ({name}): {error}") from error

@@ -203,10 +203,7 @@ def _refuse_sync(name: str, *_: Any, **__: Any) -> None:
 @lru_cache(maxsize=256)
 def _takes_messages(function: Callable[..., Any]) -> bool:
     """Whether a ``curate`` takes messages and a session, not entries and a context."""
-    try:
-        names = signature(function).parameters
-    except (TypeError, ValueError):
-        return False
+    names = signature(function).parameters
     return "session" in names and "context" not in names
 
 

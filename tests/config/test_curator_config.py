@@ -21,18 +21,12 @@ from history_curator.config import (
     check_names,
     check_options,
 )
-from history_curator.managers import (
-    PassthroughManager,
-    build_managers,
-    manager_names,
-    register_manager,
-)
+from history_curator.managers import ComposedManager, PassthroughManager, build_managers
 
 YAML = """
 managers:
   - tool_result_truncator: {max_tokens: 2000, keep: both}
-  - name: sliding_window
-    window_size: 40
+  - sliding_window: {window_size: 40}
   - passthrough
 max_tokens: 32000
 counter: cl100k_base
@@ -43,9 +37,6 @@ recall_tool: true
 mode: shadow
 name: support
 preserve_last_n: 4
-retention:
-  preserve_turns: 3
-  persist_tool_invocations: trimmed
 """
 TOML = """
 max_tokens = 32000
@@ -59,28 +50,10 @@ name = "support"
 preserve_last_n = 4
 managers = [
   { tool_result_truncator = { max_tokens = 2000, keep = "both" } },
-  { name = "sliding_window", window_size = 40 },
+  { sliding_window = { window_size = 40 } },
   "passthrough",
 ]
-[retention]
-preserve_turns = 3
-persist_tool_invocations = "trimmed"
 """
-
-
-class Noting:
-    """A user's own manager."""
-
-    def __init__(self, *, note: Any, times: int = 1) -> None:
-        if times < 0:
-            raise ValueError("times must not be negative")
-        self.note = note
-
-    def curate(self, entries: Any, *, context: Any) -> Any:
-        return entries
-
-
-register_manager("noting", Noting, replace=True)
 
 
 def write_file(folder: Path, name: str, text: str) -> Path:
@@ -103,16 +76,9 @@ class TestReading:
         assert CuratorConfig.load(config) is config
         assert CuratorConfig.load(config.model_dump(exclude_defaults=True)) == config
 
-    def test_blocks_of_a_larger_file(self) -> None:
-        retention = {"retention": {"persist_tool_invocations": False}}
-        file = {"curator": {"max_tokens": 9}, "limits": "stateless", "conversation": retention}
-        config = CuratorConfig.from_dict(file)
-        assert config.max_tokens == 9
-        assert config.retention == RetentionConfig(persist_tool_invocations="none")
-
-    def test_one_manager_needs_no_list(self) -> None:
-        assert CuratorConfig.from_dict({"managers": "passthrough"}).managers == ("passthrough",)
-        assert CuratorConfig.from_dict({"managers": None}) == CuratorConfig()
+    def test_a_block_of_a_larger_file(self) -> None:
+        file = {"curator": {"max_tokens": 9}, "limits": "stateless"}
+        assert CuratorConfig.from_dict(file) == CuratorConfig(max_tokens=9)
 
 
 class TestBuilding:
@@ -123,43 +89,21 @@ class TestBuilding:
         assert kinds == ["ToolResultTruncator", "SlidingWindowManager", "PassthroughManager"]
         assert (curator.max_tokens, curator.mode, curator.name) == (32_000, "shadow", "support")
         assert (curator.profile.name, curator.recall_tool) == ("anthropic", True)
-        kept = RetentionConfig(preserve_turns=3, persist_tool_invocations="trimmed")
-        assert config.retention == kept
         assert Curator.from_config({}, max_tokens=77).max_tokens == 77
 
-    @pytest.mark.parametrize(
-        "spec",
-        [
-            {"sliding_window": {"window_size": 4}},
-            {"name": "sliding_window", "window_size": 4},
-            {"sliding_window_manager": {"window_size": 4}},
-        ],
-    )
-    def test_forms_of_a_manager(self, spec: Any) -> None:
-        before = copy.deepcopy(spec)
-        manager = Curator.from_config({"managers": [spec]}).managers[0]
-        assert getattr(manager, "window_size") == 4  # noqa: B009
-        assert spec == before
-
-    def test_managers_within_managers(self) -> None:
-        spec = {"composed": {"managers": ["passthrough", {"noting": {"note": "x"}}, "@mine"]}}
-        mine = Noting(note="mine")
-        (composed,) = build_managers([spec], {"mine": mine})
-        first, second, third = composed.managers
-        assert isinstance(first, PassthroughManager)
-        assert isinstance(second, Noting)
-        assert third is mine
-
-    def test_objects_stand_for_names_with_an_at_sign(self) -> None:
-        words, bus = object(), object()
+    def test_managers_within_managers_and_objects_with_an_at_sign(self) -> None:
+        mine, bus = ComposedManager(()), object()
         observable = {"observable": {"inner": "passthrough", "bus": "@bus"}}
-        config: Any = {"managers": [{"noting": {"note": "@words"}}, observable]}
-        managers: Any = build_managers(config["managers"], {"words": words, "bus": bus})
-        assert managers[0].note is words
-        assert managers[1].bus is bus
-        assert isinstance(managers[1].inner, PassthroughManager)
-        with pytest.raises(ConfigurationError, match=r"managers\[0\]\.note: no object.*'words'"):
-            Curator.from_config(config)
+        specs: Any = [{"composed": {"managers": ["@mine", observable]}}]
+        before = copy.deepcopy(specs)
+        (composed,) = build_managers(specs, {"mine": mine, "bus": bus})
+        assert specs == before
+        assert composed.managers[0] is mine
+        assert composed.managers[1].bus is bus
+        assert isinstance(composed.managers[1].inner, PassthroughManager)
+        problem = r"managers\[0\]\.managers\[1\]\.bus: no object named 'bus'"
+        with pytest.raises(ConfigurationError, match=problem):
+            build_managers(specs, {"mine": mine})
 
 
 class TestErrors:
@@ -176,18 +120,16 @@ class TestErrors:
             ({"provider": "acme"}, "'acme'"),
             ({"managers": ["sliding_windo"]}, r"managers\[0\]: .*did you mean 'sliding_window'"),
             ({"managers": [{"sliding_window": {"size": 3}}]}, r"managers\[0\]: .*no option 'size'"),
-            ({"managers": [{"noting": {}}]}, r"managers\[0\]: noting needs 'note'"),
-            ({"managers": [{"noting": 3}]}, r"managers\[0\]: the options of noting must be"),
+            ({"managers": [{"sliding_window": {}}]}, r"managers\[0\] .*missing.*'window_size'"),
+            ({"managers": [{"observable": 3}]}, r"managers\[0\]: the options of observable must"),
             ({"managers": [{"a": 1, "b": 2}]}, r"managers\[0\]: a manager is written"),
             ({"managers": [3]}, r"managers\[0\]: a manager is written"),
             ({"managers": [{"passthrough": {"x": 1}}]}, "it takes none"),
             (
-                {"managers": ["passthrough", {"noting": {"note": "", "times": -1}}]},
-                r"managers\[1\] \(noting\).*negative",
+                {"managers": ["passthrough", {"tool_result_clearer": {"keep": -1}}]},
+                r"managers\[1\] \(tool_result_clearer\).*0 or more",
             ),
-            ({"managers": 3}, "managers: "),
-            ({"retention": {"preserve_turns": -2}}, r"retention\.preserve_turns: .*greater"),
-            ({"retention": {"preserve_turn": 3}}, "preserve_turn: .*mean 'preserve_turns'"),
+            ({"managers": "passthrough"}, "managers: should be a list of managers"),
             ({"curator": {"max_tokens": -1}}, r"curator\.max_tokens"),
             ({"curator": 3}, "curator: expected a mapping"),
         ],
@@ -225,40 +167,9 @@ class TestErrors:
         with pytest.raises(ConfigurationError):
             Curator.from_config(write_file(tmp_path, name, text))
 
-    @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-    def test_a_file_reads_alike_from_a_deep_stack(self, tmp_path: Path, suffix: str) -> None:
-        nested = "[" * 150 + "]" * 150
-        text = f"managers = {nested}" if suffix == "toml" else f'{{"managers": {nested}}}'
-        path = write_file(tmp_path, f"deep.{suffix}", text)
-
-        def load(depth: int) -> str:
-            if depth:
-                return load(depth - 1)
-            try:
-                return repr(CuratorConfig.from_file(path))
-            except ConfigurationError as error:
-                return str(error)
-
-        assert load(0) == load(600)
-
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"none\.yaml: cannot be read"):
             CuratorConfig.from_file(tmp_path / "none.yaml")
-
-
-class TestManagerNames:
-    def test_every_name_is_of_a_manager(self) -> None:
-        names = manager_names()
-        assert {"sliding_window", "tool_result_clearer", "noting"} <= set(names)
-        assert not {"curation_context", "history", "build_managers"} & set(names)
-
-    def test_a_name_is_taken_once_and_in_snake_case(self) -> None:
-        with pytest.raises(ConfigurationError, match="There is a manager named 'passthrough'"):
-            register_manager("passthrough", Noting)
-        with pytest.raises(ConfigurationError, match="named 'noting'"):
-            register_manager("noting", Noting)
-        with pytest.raises(ConfigurationError, match="such as 'last_ten'"):
-            register_manager("LastTenManager", Noting)
 
 
 class TestOptions:
