@@ -6,7 +6,6 @@ call; the block is new for every question. The selection depends on the history 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -35,6 +34,10 @@ SMALLEST = 64
 """Tokens below which a block is not worth its marks."""
 LONG_SHARE = 0.5
 """Share of the block that a passage of one message too long for it takes."""
+FEW_WORDS = 1
+"""Words up to which a message is read with the turn before it."""
+_MAX_CHARS, _LAST_CHARS = 4_000, 400
+"""Characters that are looked at, of a question and of the turn before it."""
 _SLACK = 24
 MISSES = 40
 """Units in a row that do not fit, after which no more are tried."""
@@ -64,11 +67,7 @@ class Retriever:
     def find(self, builder: ViewBuilder, view: View, limit: int, tokens: int) -> Block | None:
         """Return the block for the question of a view that left something out.
 
-        Args:
-            builder: what built the view.
-            view: the view without the block.
-            limit: tokens for all messages.
-            tokens: those set aside for the block.
+        All messages may have `limit` tokens; so many `tokens` are set aside for the block.
         """
         entries = [facts.entry for facts in builder.record.facts]
         question = _find_question(entries, builder, view)
@@ -218,53 +217,22 @@ def build_retriever(retrieve: bool | float | Literal["auto"]) -> Retriever | Non
     return Retriever(share, only_chats=retrieve == "auto")
 
 
-_GOES_ON = re.compile(
-    r"\s*(?:and|but|or|so|also|then|(?:what|how) about|what else|anything else|why(?: not)?\?)\b",
-    re.IGNORECASE,
-)
-_POINTS_BACK = re.compile(
-    r"\b(?:(?:it|its|they|them|their|he|him|his|she|her|there|then|ones?)\b"
-    r"|(?:that|this|those|these)(?!\s+\w))",
-    re.IGNORECASE,
-)
-_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w+")
-_MAX_CHARS = 4_000
-
-
-def leans_on_last_turn(said: str) -> bool:
-    """Whether a message means little without the messages before it."""
-    count = len(split_words(said))
-    if count > 5 or _GOES_ON.match(said):
-        return count <= 5
-    is_whole = count > 0 and "?" in said and len(said.split()) > 2
-    return not is_whole or bool(_POINTS_BACK.search(said) and not _NAME.search(said))
-
-
 def build_query(
     entries: Sequence[ConversationEntry], position: int, said: str = ""
 ) -> dict[str, float]:
     """Return the query of the user entry at a position, or of `said`, which is about to stand there.
 
-    A message that leans on the last turn ("yes, the second one", "and when was that?") is read
-    with it: the user's message before, and the assistant's last question, count half.
+    A message of few words of its own ("yes", "and when was that?") is read with the turn before
+    it: the ends of the last question and of the last answer count half.
     """
     said = entries[position].content or "" if position < len(entries) else said
     said = said[-_MAX_CHARS:]
     query: dict[str, float] = {}
-    is_answer_seen = not leans_on_last_turn(said)
-    for entry in () if is_answer_seen else reversed(entries[:position]):
-        if entry.is_real_user:
-            query[(entry.content or "")[-400:].strip()] = 0.5
-            break
-        if entry.role is MessageRole.ASSISTANT and entry.content and not is_answer_seen:
-            is_answer_seen = True
-            query[_find_last_question(entry.content[-_MAX_CHARS:])] = 0.5
+    if len(split_words(said)) <= FEW_WORDS:
+        before = [entry for entry in entries[:position] if entry.content]
+        asked = [entry for entry in before if entry.is_real_user]
+        answers = [entry for entry in before if entry.role is MessageRole.ASSISTANT]
+        turn = [*asked[-1:], *answers[-1:]]
+        query = {(entry.content or "")[-_LAST_CHARS:].strip(): 0.5 for entry in turn}
     query[said] = 1.0
     return {text: weight for text, weight in query.items() if text}
-
-
-def _find_last_question(text: str) -> str:
-    """Return the last sentence that ends in a question mark, or an empty text."""
-    asked = text[: text.rfind("?") + 1]
-    start = max(asked[:-1].rfind(mark) for mark in ".!?\n") + 1
-    return asked[start:].strip()

@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache
 from math import log
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +17,8 @@ from history_curator.tokens import TokenCounter
 
 logger = logging.getLogger("history_curator")
 
+K1, B = 1.2, 0.75
+"""How soon further occurrences of a term stop to count; how much a long text is held against it."""
 NEIGHBOURS = (0.5, 0.3, 0.2, 0.15, 0.1)
 """Shares of a match that the texts one, two … places beside it get."""
 REPLY = 0.7
@@ -29,8 +31,8 @@ CHUNK, MOST_CHARS = 800, 200_000
 """Characters of the chunks that long texts are scored by, and of one text that are looked at."""
 LONGEST_LINE = 2_000
 """Characters of a line that are looked at for a passage."""
-MEMO_TERMS = 500_000
-"""Terms that a scorer remembers at most, about."""
+MEMO_TEXTS = 16_384
+"""Texts whose terms a scorer remembers at most."""
 
 _STOPWORDS = """
 a about an and any are as at be been being but by can could did do does done for from had has have
@@ -80,6 +82,12 @@ def split_terms(text: str) -> list[str]:
     return [stem_word(word) for word in split_words(text)]
 
 
+def count_terms(text: str) -> tuple[int, Counter[str]]:
+    """Return how many terms a text has, and how often it has each."""
+    terms = split_terms(text)
+    return len(terms), Counter(terms)
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """Anything that says how well each of some texts matches a question."""
@@ -94,45 +102,29 @@ class Bm25Scorer:
     The terms of a text are remembered by the text itself, so that a growing conversation costs
     only its new texts. Safe to share between threads and conversations.
 
-    Args:
-        k1: how soon further occurrences of a term stop to count.
-        b: how much a long text is held against it.
-
     Examples:
         >>> scores = Bm25Scorer().score("dogs?", ["my dog is called Rex", "it rains"])
         >>> [round(score, 2) for score in scores]
         [0.26, 0.0]
     """
 
-    def __init__(self, *, k1: float = 1.2, b: float = 0.75) -> None:
-        self.k1 = k1
-        self.b = b
-        self._memo: dict[str, tuple[int, dict[str, int]]] = {}
-        self._memo_terms = 0
+    def __init__(self) -> None:
+        self._count_terms = lru_cache(MEMO_TEXTS)(count_terms)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Bm25Scorer, k1=self.k1, b=self.b), ()  # texts stay in this process
+        return Bm25Scorer, ()  # texts stay in this process
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
-        indexed = [self._memo.get(text) or self._index_text(text) for text in texts]
-        scores = [0.0] * len(indexed)
-        mean_length = sum([length for length, _ in indexed]) / (len(indexed) or 1) or 1.0
+        counted = list(map(self._count_terms, texts))
+        scores = [0.0] * len(counted)
+        mean_length = sum([length for length, _ in counted]) / (len(counted) or 1) or 1.0
         for term in dict.fromkeys(split_terms(question)):
-            found = [(at, each) for at, each in enumerate(indexed) if term in each[1]]
-            rarity = log(1 + (len(indexed) - len(found) + 0.5) / (len(found) + 0.5))
+            found = [(at, each) for at, each in enumerate(counted) if term in each[1]]
+            rarity = log(1 + (len(counted) - len(found) + 0.5) / (len(found) + 0.5))
             for index, (length, counts) in found:
-                norm = self.k1 * (1 - self.b + self.b * length / mean_length)
+                norm = K1 * (1 - B + B * length / mean_length)
                 scores[index] += rarity * counts[term] / (counts[term] + norm)
         return scores
-
-    def _index_text(self, text: str) -> tuple[int, dict[str, int]]:
-        terms = split_terms(text)
-        indexed = len(terms), dict(Counter(terms))
-        self._memo_terms += len(indexed[1])
-        if self._memo_terms > MEMO_TERMS:
-            self._memo, self._memo_terms = {}, len(indexed[1])
-        self._memo[text] = indexed
-        return indexed
 
 
 def score_entries(
