@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
@@ -117,8 +117,8 @@ class ToolResultClearer(BuiltInManager):
     """Replaces all but the newest tool results by a placeholder.
 
     Results no longer than the placeholder and pinned ones stay. Those of `exclude_tools` stay too,
-    and do not count in `keep`. `clear_inputs` empties the arguments of the calls as well. Clearing
-    one result per call makes the prompt cache miss on every call; a `batch` of ten, on every tenth.
+    and do not count in `keep`. Clearing one result per call makes the prompt cache miss on every
+    call; a `batch` of ten, on every tenth.
 
     Examples:
         >>> ToolResultClearer(keep=5, exclude_tools=("read_policy",), batch=10).keep
@@ -127,7 +127,6 @@ class ToolResultClearer(BuiltInManager):
 
     keep: int = 3
     exclude_tools: Sequence[str] = ()
-    clear_inputs: bool = False
     placeholder: str = "[Old tool result cleared]"
     batch: int = 1
 
@@ -138,7 +137,7 @@ class ToolResultClearer(BuiltInManager):
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         answered = [
-            (unit.head, slot, result)
+            result
             for unit in pair(entries)
             for slot, result in enumerate(unit.results)
             if result is not None
@@ -148,20 +147,9 @@ class ToolResultClearer(BuiltInManager):
         ]
         old = max(0, len(answered) - self.keep) // self.batch * self.batch
         reason = f"older than the newest {self.keep} tool results"
-        edited: dict[int, ConversationEntry] = {}
-        for head, slot, result in answered[:old]:
-            if len(result.content or "") > len(self.placeholder) or result.has_media:
-                cleared = _replace_text(result, self.placeholder, "cleared", reason)
-                edited[id(result.root)] = cleared
-            if self.clear_inputs:
-                edited[id(head.root)] = _clear_input(edited.get(id(head.root), head), slot)
-        return [edited.get(id(entry.root), entry) for entry in entries]
-
-
-def _clear_input(head: ConversationEntry, slot: int) -> ConversationEntry:
-    calls = [*(head.tool_calls or ())]
-    if head.pinned or calls[slot].arguments == "{}":
-        return head
-    calls[slot] = replace(calls[slot], arguments="{}")
-    reason = "its result was cleared, and its input with it"
-    return head.evolve(tool_calls=tuple(calls), action="cleared", reason=reason)
+        cleared = {
+            id(result): _replace_text(result, self.placeholder, "cleared", reason)
+            for result in answered[:old]
+            if len(result.content or "") > len(self.placeholder) or result.has_media
+        }
+        return [cleared.get(id(entry), entry) for entry in entries]

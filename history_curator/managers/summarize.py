@@ -6,11 +6,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from hashlib import blake2b
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
@@ -77,8 +76,8 @@ class SummarizingManager(BuiltInManager):
     the report carries a warning: the conversation never stops on a summary.
 
     Args:
-        summarizer: a function from text to text, sync or async, a LangChain chat model or
-            runnable, or a LlamaIndex LLM.
+        summarizer: a function from text to text (an async one for `acurate` alone), a LangChain
+            chat model or runnable, or a LlamaIndex LLM.
         max_tokens: the most the summary may cost; never more than a quarter of the budget.
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
@@ -171,12 +170,11 @@ class SummarizingManager(BuiltInManager):
         start = next((end for end in nearest if names[end - 1] in cache), 0)
         summary = cache[names[start - 1]] if start else ""
         words = str(int(max_tokens * _WORDS_PER_TOKEN))
-        for end, chunk in self._split_chunks(texts, start, counter):
+        for chunk in self._join_chunks(texts[start:], counter):
             prompt = build_prompt(self.prompt, earlier=summary, messages=chunk, max_words=words)
             answer = yield Call(self.summarizer.ask, self.summarizer.ask_async, (prompt,))
             summary = shorten_tokens(answer, max_tokens, counter, keep="head")
-            if end is not None:
-                cache[names[end - 1]] = summary
+        cache[names[-1]] = summary
         for name in list(self._own_cache)[:-_OWN_SUMMARIES]:
             self._own_cache.pop(name, None)
         return summary
@@ -192,22 +190,20 @@ class SummarizingManager(BuiltInManager):
             names.append(digest.hexdigest())
         return names[2:]
 
-    def _split_chunks(
-        self, texts: Sequence[str], start: int, counter: TokenCounter
-    ) -> Iterator[tuple[int | None, str]]:
-        """Yield texts of at most `chunk_tokens`, and how many of the given ones each completes."""
+    def _join_chunks(self, texts: Sequence[str], counter: TokenCounter) -> Iterator[str]:
+        """Yield texts of at most `chunk_tokens`, as many of the given ones in each as fit."""
         waiting: list[str] = []
         size = 0
-        for position in range(start, len(texts)):
-            for number, part in enumerate(split_text(texts[position], self.chunk_tokens, counter)):
+        for text in texts:
+            for part in split_text(text, self.chunk_tokens, counter):
                 tokens = counter.count(part) + 1
                 if waiting and size + tokens > self.chunk_tokens:
-                    yield None if number else position, "\n".join(waiting)
+                    yield "\n".join(waiting)
                     waiting, size = [], 0
                 waiting.append(part)
                 size += tokens
         if waiting:
-            yield len(texts), "\n".join(waiting)
+            yield "\n".join(waiting)
 
 
 def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: str) -> str:
@@ -236,13 +232,12 @@ class Summarizer(NamedTuple):
     name: str
 
     def ask(self, prompt: str) -> str:
-        """Return the answer to a prompt; a coroutine runs in a thread of its own."""
+        """Return the answer to a prompt."""
         answer = self.sync(prompt)
-        if isawaitable(answer):
-            # The caller's own thread may run an event loop already.
-            with ThreadPoolExecutor(1) as thread:
-                run = copy_context().run
-                answer = thread.submit(run, asyncio.run, _wait_for(answer)).result()
+        if iscoroutine(answer):
+            answer.close()
+            fix = "use `await curator.acurate(…)`, or a function that is not."
+            raise ConfigurationError(f"The summarizer {self.name} is async. Fix: {fix}")
         return _read_answer(answer)
 
     async def ask_async(self, prompt: str) -> str:
@@ -250,10 +245,6 @@ class Summarizer(NamedTuple):
         later = self.asynchronous
         answer = await (later(prompt) if later else asyncio.to_thread(self.sync, prompt))
         return _read_answer(await answer if isawaitable(answer) else answer)
-
-
-async def _wait_for(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def resolve_summarizer(summarizer: Any) -> Summarizer:
