@@ -127,14 +127,9 @@ def rules_for(
 RETRIES = 2
 """How often a refused request is repeated with a smaller view."""
 SHRINK = 0.55
-"""The most of a refused view that its repetition has: one that is counted 1.7 times fits."""
+"""The share of a refused view that its repetition has: one that is counted 1.7 times fits."""
 _UNEXPECTEDLY_FEW = 0.9
 """A report of less than this share of the prediction is passed on to the curation."""
-_BELOW_STATED_LIMIT = 0.97
-"""How much of the limit that a refusal states is used."""
-_FAR_OFF = 4
-"""Numbers of a refusal further from our count than this many times are about something else."""
-_NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3}){1,4}\b|\b\d{3,15}\b")
 _REFUSAL = re.compile(
     r"context[_ ]length[_ ]exceeded"
     r"|(?:maximum|max|model's) context (?:length|window|limit|size)"
@@ -214,7 +209,6 @@ class CuratedModelCall:
             except Exception as error:
                 if retries_left <= 0 or not is_too_long(error):
                     raise
-                share = None if refusal else _fitting_share(error, curation.tokens)
                 retries_left, refusal = retries_left - 1, error
             else:
                 if refusal is not None:
@@ -226,7 +220,7 @@ class CuratedModelCall:
                 return answer
             # A reserve shortens this view alone; another budget would be another cutoff.
             limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
-            allowed = int(min(limit, curation.tokens) * (share or SHRINK))
+            allowed = int(min(limit, curation.tokens) * SHRINK)
             arguments |= {"max_tokens": limit, "reserve": limit - max(1, allowed)}
 
 
@@ -235,13 +229,6 @@ def _is_unexpected(curation: Curation, answer: Any) -> bool:
     usage, tokens = read_usage(answer), curation.tokens
     most = tokens + (curation.error or 0)
     return usage is not None and not _UNEXPECTEDLY_FEW * tokens <= usage.input <= most
-
-
-def _fitting_share(error: Exception, tokens: int) -> float | None:
-    """Return the share that fits, where a refusal says so: ``214532 tokens > 200000 maximum``."""
-    numbers = {int(each.replace(",", "")) for each in _NUMBER.findall(str(error))}
-    near = sorted(each for each in numbers if tokens / _FAR_OFF <= each <= tokens * _FAR_OFF)
-    return _BELOW_STATED_LIMIT * near[-2] / near[-1] if len(near) > 1 else None
 
 
 def actions_of(curation: Curation) -> Counter[str]:

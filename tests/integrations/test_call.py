@@ -66,44 +66,6 @@ async def test_a_view_that_was_too_long_is_made_smaller() -> None:
     assert all(b <= a * 0.55 for a, b in itertools.pairwise(sizes))
 
 
-@pytest.mark.parametrize(
-    ("said", "most"),
-    [
-        ("prompt is too long: 1,600 tokens > 1,000 maximum", 0.625),
-        ("maximum context length is 1000 tokens, you requested 1600 tokens (code 400)", 0.625),
-        ("input is too long for requested model", 0.55),
-        ("error 413, request 9000000", 0.55),
-    ],
-)
-def test_a_refusal_may_say_by_how_much(said: str, most: float) -> None:
-    def refuse(tokens: int) -> str:
-        sizes.append(tokens)
-        if len(sizes) == 1:
-            raise ContextOverflowError(said)
-        return "sent"
-
-    sizes: list[int] = []
-    call = call_of(0, sizes)
-    call.send = lambda done: Call(refuse, refuse, (done.tokens,))
-    assert run_sync(call.body()) == "sent"
-    assert 0.7 * most * sizes[0] < sizes[1] <= most * sizes[0]
-
-
-def test_a_second_refusal_takes_more_than_the_first_one_said() -> None:
-    sizes: list[int] = []
-    call = call_of(0, sizes, retries=2)
-
-    def refuse(tokens: int) -> str:
-        sizes.append(tokens)
-        raise ContextOverflowError("900 tokens > 880")
-
-    call.send = lambda done: Call(refuse, refuse, (done.tokens,))
-    with pytest.raises(ContextOverflowError):
-        run_sync(call.body())
-    assert sizes[1] > 0.6 * sizes[0]
-    assert sizes[2] <= 0.55 * sizes[1]
-
-
 @pytest.mark.parametrize("factor", [0.5, 0.95, 1.0, 1.5])
 def test_a_count_that_was_not_foretold_is_observed(factor: float) -> None:
     curator = Curator(max_tokens=1_000)
