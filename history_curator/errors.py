@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 __all__ = [
@@ -31,13 +33,8 @@ def a_type(value: object) -> str:
 
 def without_text(error: BaseException) -> str:
     """Return the kind of an error and where it was raised; its text may quote a conversation."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
-        return type(error).__name__
-    file = last.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{type(error).__name__} ({file}:{last.tb_lineno})"
+    place = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} ({Path(place.filename).name}:{place.lineno})"
 
 
 class HistoryCuratorError(Exception):

@@ -29,14 +29,13 @@ Found = tuple[int, dict[str, str]]
 class SanitizedHistory:
     """A history to send, and what became of the rest.
 
-    `history` holds ``{role, content}`` dicts without the `prompt`; `dropped` says by position why a
-    message is left out, and `merged` are the positions of those joined to the one before.
+    `history` holds ``{role, content}`` dicts without the `prompt`, and `dropped` says by position
+    why a message is left out.
     """
 
     history: tuple[dict[str, str], ...]
     prompt: str | None
     dropped: dict[int, str]
-    merged: tuple[int, ...]
     warnings: tuple[HistoryWarning, ...]
 
     @property
@@ -78,22 +77,18 @@ def sanitize_history(
             raise HistoryValidationError("prompt", problem, type(prompt).__name__, "type_error")
     findings = Findings(limits, "history")
     found, dropped = _find_messages(findings, given)
-    asked: list[Found] = []
-    if limits.alternate and prompt is not None and found and found[-1][1]["role"] == "user":
-        asked = [found.pop()]
-    first = findings.find_first(len(found))
+    is_unanswered = bool(found) and found[-1][1]["role"] == "user"
+    joins_prompt = limits.alternate and prompt is not None and is_unanswered
+    first = findings.find_first(len(found) - joins_prompt)
     reason = f"older than the last {limits.max_messages} messages"
     dropped.update((index, reason) for index, _ in found[:first])
-    history, merged = found[first:], list[int]()
+    history = [message for _, message in found[first:]]
     if limits.alternate:
-        history, merged = _alternate_roles([*history, *asked], dropped)
-    if asked:
-        index, question = history.pop()
-        prompt = f"{question['content']}\n\n{prompt}"
-        merged.append(index)
-    messages = tuple(message for _, message in history)
+        history = _alternate_roles(found[first:], dropped)
+    if joins_prompt:
+        prompt = f"{history.pop()['content']}\n\n{prompt}"
     dropped = dict(sorted(dropped.items()))
-    return SanitizedHistory(messages, prompt, dropped, tuple(merged), tuple(findings.warnings))
+    return SanitizedHistory(tuple(history), prompt, dropped, tuple(findings.warnings))
 
 
 def _decode(payload: Any, most: int | None) -> Any:
@@ -140,21 +135,17 @@ def _find_messages(findings: Findings, given: Any) -> tuple[list[Found], dict[in
     return found, dropped
 
 
-def _alternate_roles(
-    history: Sequence[Found], dropped: dict[int, str]
-) -> tuple[list[Found], list[int]]:
-    """Return messages that take turns, the user first, and the positions of those joined."""
-    alternate: list[Found] = []
-    joined = []
+def _alternate_roles(history: Sequence[Found], dropped: dict[int, str]) -> list[dict[str, str]]:
+    """Return messages that take turns, the user first."""
+    alternate: list[dict[str, str]] = []
     for index, message in history:
         if not alternate and message["role"] != "user":
             dropped[index] = "an answer before the first question"
-        elif alternate and alternate[-1][1]["role"] == message["role"]:
-            alternate[-1][1]["content"] += f"\n\n{message['content']}"
-            joined.append(index)
+        elif alternate and alternate[-1]["role"] == message["role"]:
+            alternate[-1]["content"] += f"\n\n{message['content']}"
         else:
-            alternate.append((index, message))
-    return alternate, joined
+            alternate.append(message)
+    return alternate
 
 
 TITLE = """💬 CONVERSATION HISTORY (Leading to This Task):
