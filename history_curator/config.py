@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from history_curator.tokens.estimate import UsageAnchor
 
 __all__ = [
-    "OPTIONS", "CuratorConfig", "CuratorOptions", "Option", "RetentionConfig", "SharedOptions",
+    "OPTIONS", "CuratorConfig", "CuratorOptions", "RetentionConfig", "SharedOptions",
 ]  # fmt: skip
 
 MOST = 10**15
@@ -82,28 +83,8 @@ class CallFields(BaseModel):
     key: Annotated[Any, AfterValidator(hash)] = _declare(None, _KEY)
 
 
-class Option:
-    """An option's `default`, and what it should be in words, from its field."""
-
-    def __init__(self, field: Any) -> None:
-        self.default, self.wanted = field.default, field.description
-        self._adapter = TypeAdapter[Any](Annotated[field.annotation, field])
-
-    def fits(self, value: Any) -> bool:
-        """Whether a value can work as it is: the text "8" is no number, and True is not 1."""
-        try:
-            self._adapter.validate_python(value, strict=True)
-        except (ValidationError, TypeError):  # of a key that has no hash
-            return False
-        return True
-
-
-OPTIONS: Mapping[str, Option] = {
-    name: Option(field)
-    for model in (CuratorFields, CallFields)
-    for name, field in model.model_fields.items()
-}
-"""Every option by name; `Curator` says what it means."""
+OPTIONS: Mapping[str, Any] = {**CuratorFields.model_fields, **CallFields.model_fields}
+"""The field of every option by name; `Curator` says what it means."""
 
 
 class SharedOptions(TypedDict, total=False):
@@ -136,9 +117,24 @@ def check_options(given: Mapping[str, Any], **called: str) -> None:
     `called` gives the caller's own names of options, by their names here.
     """
     for name, value in given.items():
-        if name in OPTIONS and not OPTIONS[name].fits(value):
+        if name in OPTIONS and not _fits(name, value):
             problem = f"{called.get(name, name)} is {show_value(value)}"
-            raise ConfigurationError(f"{problem}. Fix: {OPTIONS[name].wanted}.")
+            raise ConfigurationError(f"{problem}. Fix: {OPTIONS[name].description}.")
+
+
+@cache
+def _option_type(name: str) -> TypeAdapter[Any]:
+    field = OPTIONS[name]
+    return TypeAdapter(Annotated[field.annotation, field])
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a value can work as it is: the text "8" is no number, and True is not 1."""
+    try:
+        _option_type(name).validate_python(value, strict=True)
+    except (ValidationError, TypeError):  # of a key that has no hash
+        return False
+    return True
 
 
 def check_names(

@@ -181,8 +181,7 @@ class TestOptions:
             if name not in ("bus", "calibration"):
                 assert fields[name].default == OPTIONS[name].default, name
         assert CuratorFields.model_fields.keys() <= CuratorOptions.__annotations__.keys()
-        for name, option in OPTIONS.items():
-            assert option.fits(option.default), name
+        check_options({name: field.default for name, field in OPTIONS.items()})
 
     @pytest.mark.parametrize(
         ("name", "value", "fix"),
