@@ -19,8 +19,6 @@ from history_curator.managers import HistoryManager
 from history_curator.record.session import HistorySession, get_evaluation_history
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 
-_FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
-
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -42,8 +40,8 @@ class ConversationRunner:
     to; it never ends the run.
 
     Args:
-        call_provider: takes messages and tool schemas, returns the assistant message: a dict, or
-            a response object of the OpenAI or Anthropic client. May be async, for `arun`.
+        call_provider: takes messages and tool schemas, returns the assistant message as a dict.
+            May be async, for `arun`.
         tools: by name; called with the arguments as keywords. May be async, for `arun`.
         tool_specs: the schemas sent along, in the provider's format.
         history_manager: a `Curator`, or a manager to put in one; None sends everything.
@@ -97,7 +95,7 @@ class ConversationRunner:
                 options = {"tools": self.tool_specs, "session": self.session}
                 view = (yield Call(curator.curate, curator.acurate, (view,), options)).messages
             response = yield _call_either_way(self.call_provider, view, self.tool_specs)
-            (answer,) = record([assistant_message(response)])
+            (answer,) = record([_check_answer(response)])
             if answer.tool_calls:
                 record((yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))))
             else:
@@ -150,20 +148,11 @@ def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
     return Call(call_sync, function, args, kwargs)
 
 
-def assistant_message(response: Any) -> dict[str, Any]:
-    """Return the assistant message: of a dict, or of a response of OpenAI's or Anthropic's client."""
-    dump = getattr(response, "model_dump", None)
-    data = dump(exclude_none=True) if callable(dump) else response
-    if isinstance(data, Mapping) and data.get("choices"):
-        data = data["choices"][0].get("message")
-    if not isinstance(data, Mapping) or data.get("role") != "assistant":
+def _check_answer(response: Any) -> Mapping[str, Any]:
+    if not isinstance(response, Mapping) or response.get("role") != "assistant":
         raise ConversionError(
-            f"call_provider returned {a_type(response)} without an assistant message.",
-            fix="return the assistant message as a dict, or the client's response.",
+            f"call_provider returned {a_type(response)}, which is no assistant message.",
+            fix='return {"role": "assistant", "content": …}, such as a client\'s '
+            "response.choices[0].message.model_dump(exclude_none=True).",
         )
-    if "stop_reason" in data:  # a whole Anthropic response, not only its message
-        return {"role": "assistant", "content": data.get("content")}
-    if data is response and isinstance(response, dict):
-        return response
-    always = ("role", "content")
-    return {name: data[name] for name in _FIELDS if name in data and (data[name] or name in always)}
+    return response
