@@ -11,8 +11,6 @@ from history_curator.managers.base import BuiltInManager, CurationContext, Entri
 from history_curator.tokens import Keep, TokenCounter, shorten, shorten_tokens
 from history_curator.units import pair
 
-_KEEP = ("head", "tail", "both")
-
 
 def _replace_text(
     entry: ConversationEntry, text: str, action: str, reason: str
@@ -48,7 +46,7 @@ class ToolResultTruncator(BuiltInManager):
     suffix: str = "\n... [truncated]"
 
     def __post_init__(self) -> None:
-        check_options(self, max_length=0, max_tokens=0, keep=_KEEP)
+        check_options(self, max_length=0, max_tokens=0, keep=("head", "tail", "both"))
         if self.max_length is not None and self.max_tokens is not None:
             raise ConfigurationError(
                 "ToolResultTruncator takes max_length or max_tokens, not both. "
@@ -81,7 +79,7 @@ class RoleTruncator(BuiltInManager):
     """Shortens text to a number of characters by who said it.
 
     None leaves a role alone; setting `user` opts in to cutting the user's words. System text is
-    never shortened. `keep` names the part that survives, and `suffix` marks the missing one.
+    never shortened.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.ASSISTANT, "because " * 100)]
@@ -93,11 +91,9 @@ class RoleTruncator(BuiltInManager):
     user: int | None = None
     assistant: int | None = None
     tool: int | None = None
-    keep: Keep = "head"
-    suffix: str = "... [truncated]"
 
     def __post_init__(self) -> None:
-        check_options(self, user=0, assistant=0, tool=0, keep=_KEEP)
+        check_options(self, user=0, assistant=0, tool=0)
 
     def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         return list(map(self._truncate, entries))
@@ -107,7 +103,7 @@ class RoleTruncator(BuiltInManager):
         text = entry.content
         if limit is None or not text or len(text) <= limit or entry.pinned:
             return entry
-        short = shorten(text, limit, self.keep, self.suffix)
+        short = shorten(text, limit, "head", "... [truncated]")
         reason = f"{entry.role.value} text over {limit:,} characters"
         return _replace_text(entry, short, "truncated", reason)
 

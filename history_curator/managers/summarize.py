@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
 from inspect import isawaitable, iscoroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
@@ -101,7 +101,7 @@ class SummarizingManager(BuiltInManager):
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
     ) -> None:
-        self.summarizer = resolve_summarizer(summarizer)
+        self.summarizer = Summarizer(summarizer)
         self.max_tokens, self.chunk_tokens = max_tokens, chunk_tokens
         self.prompt, self.cache = prompt, cache
         self._own_cache: dict[str, str] = {}
@@ -224,16 +224,22 @@ def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
     return [piece for half in halves for piece in split_text(half, max_tokens, counter)]
 
 
-class Summarizer(NamedTuple):
-    """One model or function, called the way the caller runs."""
+class Summarizer:
+    """A function, a LangChain runnable or a LlamaIndex LLM, called the way the caller runs."""
 
-    sync: Callable[[str], Any]  # may return a coroutine
-    asynchronous: Callable[[str], Awaitable[Any]] | None
-    name: str
+    def __init__(self, given: Any) -> None:
+        self.name = getattr(given, "__name__", type(given).__name__)
+        self._ask = getattr(given, "invoke", None) or getattr(given, "complete", given)
+        self._ask_async = getattr(given, "ainvoke", None) or getattr(given, "acomplete", None)
+        if not callable(self._ask):
+            raise ConfigurationError(
+                f"summarizer is a {self.name}. Fix: a function from text to text, a LangChain chat "
+                "model or a LlamaIndex LLM."
+            )
 
     def ask(self, prompt: str) -> str:
         """Return the answer to a prompt."""
-        answer = self.sync(prompt)
+        answer = self._ask(prompt)
         if iscoroutine(answer):
             answer.close()
             fix = "use `await curator.acurate(…)`, or a function that is not."
@@ -242,31 +248,14 @@ class Summarizer(NamedTuple):
 
     async def ask_async(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
-        later = self.asynchronous
-        answer = await (later(prompt) if later else asyncio.to_thread(self.sync, prompt))
+        later = self._ask_async
+        answer = await (later(prompt) if later else asyncio.to_thread(self._ask, prompt))
         return _read_answer(await answer if isawaitable(answer) else answer)
-
-
-def resolve_summarizer(summarizer: Any) -> Summarizer:
-    """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM."""
-    name = getattr(summarizer, "__name__", type(summarizer).__name__)
-    for sync in ("invoke", "complete"):
-        if callable(method := getattr(summarizer, sync, None)):
-            return Summarizer(method, getattr(summarizer, f"a{sync}", None), name)
-    if callable(summarizer):
-        return Summarizer(summarizer, None, name)
-    raise ConfigurationError(
-        f"summarizer is a {name}. Fix: a function from text to text, a LangChain chat model "
-        "or a LlamaIndex LLM."
-    )
 
 
 def _read_answer(answer: Any) -> str:
     """Return the text of a model's answer: a string, a message, or a completion."""
-    text = getattr(answer, "content", getattr(answer, "text", answer))
-    if isinstance(text, list):
-        blocks = [{"text": block} if isinstance(block, str) else block for block in text]
-        text = "".join(str(each.get("text") or "") for each in blocks if isinstance(each, dict))
+    text = getattr(answer, "text", answer)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the summariser returned no text, but {a_type(answer)}")
     return text.strip()

@@ -77,12 +77,8 @@ class HistorySession:
         return ungroup_items((_common_format(sources) or DictFormat()).write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
-        """Record one message or entry and return it as recorded."""
-        entries = read_entries([message])
-        if len(entries) != 1:
-            problem = f"the message holds {len(entries)} entries."
-            raise ConversionError(problem, fix="record it with session.record([…]).")
-        return self.record(entries, evaluation_id=evaluation_id)[0]
+        """Record one message or entry; return it as recorded, of several entries the last."""
+        return self.record([message], evaluation_id=evaluation_id)[-1]
 
     def record(
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
@@ -94,12 +90,10 @@ class HistorySession:
             for entry in entries:
                 run = evaluation_id or entry.evaluation_id or self.evaluation_id
                 same = (one.sequence for one in reversed(self._entries) if one.evaluation_id == run)
-                stamps: Any = {
-                    "created_at": entry.created_at or now,
-                    "sequence": next(same, -1) + 1,
-                }
-                recorded.append(replace(entry, evaluation_id=run, **stamps))
-                self._entries.append(recorded[-1])
+                at, number = entry.created_at or now, next(same, -1) + 1
+                stamped = replace(entry, evaluation_id=run, created_at=at, sequence=number)
+                recorded.append(stamped)
+                self._entries.append(stamped)
         for entry in recorded:
             self.bus.publish(ConversationRecorded(entry, self.session_id, now))
         return tuple(recorded)

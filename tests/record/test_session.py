@@ -43,9 +43,9 @@ class TestRecording:
     def test_a_message_of_several_entries_is_recorded_as_such(self) -> None:
         blocks = [{"type": "tool_result", "tool_use_id": each, "content": "1"} for each in "ab"]
         session = HistorySession()
-        with pytest.raises(ConversionError, match=r"session\.record"):
-            session.append({"role": "user", "content": blocks})
-        assert len(session.record([{"role": "user", "content": blocks}])) == 2
+        last = session.append({"role": "user", "content": blocks})
+        assert [entry.tool_call_id for entry in session] == ["a", "b"]
+        assert session.entries[-1] is last
 
     def test_a_bad_message_records_nothing(self) -> None:
         session = HistorySession()
