@@ -7,12 +7,6 @@ import pytest
 from history_curator.boundary import HistoryLimits, format_history, validate_history
 from tests.boundary.factories import said
 
-HISTORY = [
-    said("user", "Add a parameter", "2025-10-29T13:20:15"),
-    said("orchestrator", "I'll do it:\n\n1. signature\n2. validation" + "!" * 150, "13 o'clock"),
-    said("moderator", "note", ""),
-]
-
 
 def test_the_whole_section() -> None:
     history = validate_history(
@@ -39,12 +33,6 @@ def test_the_whole_section() -> None:
         "\n"
         "📊 History metadata: 2 messages, 1 truncated (orchestrator messages kept concise)\n"
     )
-
-
-def test_unknown_role_and_times() -> None:
-    text = format_history(HISTORY)
-    assert "[2] 🎯 Orchestrator (13 o'clock):" in text
-    assert "[3] 💬 Moderator (unknown time):" in text
 
 
 def test_several_roles_shortened() -> None:

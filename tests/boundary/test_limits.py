@@ -10,12 +10,6 @@ from history_curator.errors import ConfigurationError, HistoryValidationError
 from tests.boundary.factories import said
 
 
-class TestPresets:
-    @pytest.mark.parametrize("name", ["assistant_first", "user_first", "stateless"])
-    def test_each_takes_changes(self, name: str) -> None:
-        assert getattr(HistoryLimits, name)(max_messages=18).max_messages == 18
-
-
 class TestModel:
     def test_the_hard_limit_is_a_multiple_of_the_soft_one(self) -> None:
         assert HistoryLimits(max_user_chars=500).hard_limit("user") == 1_000
@@ -51,10 +45,6 @@ class TestEnvironment:
     def test_errors_name_the_variable(self) -> None:
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
-
-    def test_other_variables_are_left_alone(self) -> None:
-        environ = {"HISTORY_CURATOR_COLOUR": "blue", "HISTORY_CURATOR_ALLOW_DOWNLOAD": "0"}
-        assert HistoryLimits.from_env(environ) == HistoryLimits()
 
 
 class TestInForce:

@@ -118,16 +118,6 @@ class TestManagersOfMessages:
         assert manager.curate(entries(CONVERSATION), session=session)[-1].content == "c"
         assert manager.curate([], session=session) == []
 
-    async def test_the_window_is_what_the_session_is_told_of(self) -> None:
-        bus, events = EventBus(), list[HistoryCurated]()
-        bus.subscribe(HistoryCurated, events.append)
-        session, window = HistorySession(), [CONVERSATION[0], *CONVERSATION[2:]]
-        manager = ObservableSlidingWindowManager(SlidingWindowManager(4), bus, "support")
-        assert manager.curate(CONVERSATION, session=session) == window
-        assert await manager.acurate(CONVERSATION, session=session) == window
-        told = [(one.strategy, one.session_id) for one in events]
-        assert told == [("sliding_window", session.session_id)] * 2
-
 
 class TestMessageManagers:
     def test_messages_and_the_session_are_given(self) -> None:

@@ -111,12 +111,6 @@ class TestScoreEntries:
         scores, _ = score_entries([*said, user("x")] * 2, {"weather": 1.0}, Bm25Scorer())
         assert scores[1] == max(scores) > 0
 
-    def test_weights_scale_a_query(self) -> None:
-        said = [user(text) for text in TEXTS]
-        full, _ = score_entries(said, {"cat": 1.0}, Bm25Scorer())
-        half, _ = score_entries(said, {"cat": 0.5}, Bm25Scorer())
-        assert [2 * score for score in half] == pytest.approx(full)
-
     def test_a_scorer_that_asks_for_a_fix_is_not_replaced(self) -> None:
         class Unset:
             def score(self, question: str, texts: object) -> list[float]:

@@ -215,10 +215,6 @@ class TestTurnRetentionManager:
         kept = curated(TurnRetentionManager(preserve_turns=1, older="exclude"), self.SAID)
         assert texts(kept) == ["s", "three"]
 
-    def test_fewer_turns_than_preserved_change_nothing(self) -> None:
-        before = entries(self.SAID)
-        assert TurnRetentionManager(3).curate(before, context=context()) == before
-
     @pytest.mark.parametrize(
         ("turns", "said", "expected"),
         [

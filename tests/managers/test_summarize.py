@@ -97,14 +97,6 @@ class TestOverflow:
 
 
 class TestOnce:
-    def test_the_same_history_is_summarised_once(self) -> None:
-        model = Scripted()
-        curator = Curator(SummarizingManager(model), max_tokens=1_000)
-        first = curator.curate(talk(40)).messages
-        asked = len(model.prompts)
-        assert curator.curate(talk(40)).messages == first
-        assert len(model.prompts) == asked
-
     def test_between_compactions_the_model_is_not_asked_and_the_view_repeats(self) -> None:
         model, repeats = Scripted(), 0
         curator = Curator(SummarizingManager(model), max_tokens=2_000)

@@ -15,7 +15,6 @@ from history_curator.formats import read_entries
 from history_curator.record.retention import (
     apply_retention,
     build_context,
-    find_preserved,
     load_messages,
 )
 
@@ -113,21 +112,6 @@ class TestModes:
         apply_retention(entries, config(mode))
         build_context(entries, config(mode, max_loaded_messages=5))
         assert entries == before
-
-
-class TestPreserved:
-    def test_counts_turns_from_the_end(self) -> None:
-        entries = turns(5)
-        for kept in range(1, 6):
-            assert find_preserved(entries, config(preserve_turns=kept)) == 4 * (5 - kept)
-        assert find_preserved(entries, config(preserve_turns=99)) == 0
-
-    def test_none_preserved_still_leaves_an_unfinished_turn(self) -> None:
-        done = turns(2)
-        settings = config(preserve_turns=0)
-        assert find_preserved(done, settings) == len(done)
-        assert find_preserved(done[:-1], settings) == 4
-        assert find_preserved([], settings) == 0
 
     def test_latest_turns_can_lose_theirs_too(self) -> None:
         settings = config(preserve_tools_for_latest_turns=False)

@@ -48,11 +48,6 @@ class Conversation:
         add = self.adapter.aadd_messages if self.is_langchain else self.adapter.aput_messages
         await add(self._messages(texts))
 
-    def begin(self, texts: Sequence[str]) -> None:
-        """Add the first messages, all at once."""
-        add = self.adapter.add_messages if self.is_langchain else self.adapter.set
-        add(self._messages(texts))
-
     def record(self) -> list[Any]:
         """Return every message, as stored."""
         found: list[Any] = self.adapter.record if self.is_langchain else self.adapter.get_all()

@@ -120,18 +120,6 @@ class RedisServer:
             time.sleep(0.02)
         raise RuntimeError("redis-server does not answer")
 
-    @contextmanager
-    def hurry(self) -> Iterator[None]:
-        """Do not wait for the disk after every command, until the block ends.
-
-        A server that is killed meanwhile may lose what it had confirmed.
-        """
-        self._ask(b"CONFIG SET appendfsync everysec\r\n")
-        try:
-            yield
-        finally:
-            self._ask(b"CONFIG SET appendfsync always\r\n")
-
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from history_curator import HistoryCuratorError
 from tests.stores.conversations import OPENERS, Conversation
 from tests.stores.servers import Server, down
 
@@ -101,25 +99,3 @@ def test_a_store_that_is_down(reopen: Reopen, server: Server) -> None:
         except Exception:  # noqa: BLE001
             time.sleep(0.1)
     assert found == [("main", None, 0, False), ("other", "main", 1, True)]
-
-
-def test_many_fork_at_once(reopen: Reopen) -> None:
-    say(reopen().open(), "one", "two")
-    opened = [reopen() for _ in range(4)]
-
-    def fork(number: int) -> None:
-        for _ in range(50):
-            try:
-                opened[number].fork(f"own {number}", at=1)
-                return
-            except HistoryCuratorError:  # writers of one file wait for each other  # noqa: PERF203
-                time.sleep(0.05)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(fork, range(4)))
-    found = reopen().list()
-    assert {one.name for one in found} == {"main", *(f"own {number}" for number in range(4))}
-    assert len({one.key for one in found}) == len(found) == 5
-    for one in found:
-        expected = ["one"] if one.at == 1 else ["one", "two"]
-        assert heard(reopen().open(one.name)) == expected

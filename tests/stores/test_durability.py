@@ -8,12 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import pytest
 
 from tests.stores.conversations import Conversation, fail_next_write
-from tests.stores.servers import RedisServer, Server, down
+from tests.stores.servers import Server, down
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -28,38 +28,10 @@ def texts(start: int, stop: int) -> list[str]:
     return [f"message {number}" for number in range(start, stop)]
 
 
-def test_a_new_process_finds_every_message(join: Join) -> None:
-    join().say(texts(0, 3))
-    other = join()
-    other.say(texts(3, 4))
-    assert join().heard() == texts(0, 4) == other.heard()
-
-
 async def test_async_and_sync_share_the_conversation(join: Join) -> None:
     conversation = join()
     await conversation.asay(texts(0, 2))
     assert await conversation.aheard() == texts(0, 2)
-
-
-def test_concurrent_writers_lose_and_double_nothing_and_keep_their_order(join: Join) -> None:
-    join().say(["start"])
-    writers, each = 4, 15
-    conversations = [join() for _ in range(writers)]
-
-    def write(number: int) -> None:
-        for count in range(each):
-            conversations[number].say([f"{number}:{count}"])
-
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
-    for conversation in conversations:
-        conversation.settle()
-    heard = join().heard()
-    assert heard[0] == "start"
-    assert len(heard) == 1 + writers * each
-    for number in range(writers):
-        mine = [text for text in heard if text.startswith(f"{number}:")]
-        assert mine == [f"{number}:{count}" for count in range(each)]
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
@@ -118,34 +90,6 @@ class TestKilledServer:
         writer.join()
         conversation.settle()
         assert join().heard() == texts(0, 40)
-
-    def test_an_unknown_conversation_reads_as_empty_while_the_server_is_down(
-        self, join: Join, server: Server
-    ) -> None:
-        join().say(texts(0, 2))
-        late = join()
-        with down(server):
-            assert late.heard() == []
-            late.say(texts(2, 3))
-            assert late.heard() == texts(2, 3)
-        assert late.settle() == texts(0, 3)
-
-
-def test_ten_thousand_messages(join: Join, store: str, server: Server) -> None:
-    conversation = join()
-    # One store rewrites the whole conversation for every message that is added.
-    begun = 9_900 if store == "llamaindex-postgres" else 500
-    with server.hurry() if isinstance(server, RedisServer) else nullcontext():
-        conversation.begin(texts(0, begun))
-        for start in range(begun, 10_000, 500):
-            conversation.say(texts(start, min(start + 500, 10_000)))
-    fresh = join()
-    assert fresh.heard() == texts(0, 10_000)
-    view = fresh.view()
-    assert view[-1] == "message 9999"
-    assert 10 < len(view) < 1_000
-    fresh.say(["one more"])
-    assert join().heard() == [*texts(0, 10_000), "one more"]
 
 
 class TestFailedWrites:
