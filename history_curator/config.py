@@ -124,8 +124,8 @@ def check_options(given: Mapping[str, Any], **called: str) -> None:
 
 @cache
 def _option_type(name: str) -> TypeAdapter[Any]:
-    field = OPTIONS[name]
-    return TypeAdapter(Annotated[field.annotation, field])
+    kind: Any = Annotated[OPTIONS[name].annotation, OPTIONS[name]]
+    return TypeAdapter(kind)
 
 
 def _fits(name: str, value: Any) -> bool:
