@@ -31,7 +31,7 @@ from history_curator.managers import (
     apply_managers,
 )
 from history_curator.record import EventBus, HistoryCurated
-from history_curator.run_steps import run_async, run_sync
+from history_curator.run_steps import run_sync
 from history_curator.tokens import HeuristicCounter
 from tests.support.messages import (
     Message,
@@ -83,12 +83,6 @@ def apply(
 
 def context() -> CurationContext:
     return CurationContext(HeuristicCounter())
-
-
-def test_a_context_counts_with_its_counter_unless_a_count_is_given() -> None:
-    (entry,) = entries([user("hello")])
-    assert context().count_entry(entry) == HeuristicCounter().count_entry(entry) > 0
-    assert CurationContext(count_entry=lambda entry: 7).count_entry(entry) == 7
 
 
 class TestManagersOfMessages:
@@ -264,13 +258,6 @@ class TestComposedManager:
         manager = ComposedManager((AsyncManager(),))  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="acurate"):
             manager.curate(entries([user()]), context=context())
-
-    async def test_sync_and_async_managers_mix(self) -> None:
-        record = entries([user("1"), user("2")])
-        manager = ComposedManager((AsyncManager(), PassthroughManager()))  # type: ignore[arg-type]
-        assert texts(await manager.acurate(record, context=context())) == ["2"]
-        left, _ = await run_async(apply_managers([AsyncManager()], record, context()))
-        assert texts(left) == ["2"]
 
     def test_an_object_without_curate_is_refused_by_position(self) -> None:
         with pytest.raises(ConfigurationError, match=r"managers\[1\].*Fix"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator import Curator, RelevanceManager, SummarizingManager
+from history_curator import Curator, SummarizingManager
 from history_curator.entries import (
     ConversationEntry,
     MessageRole,
@@ -197,16 +197,6 @@ class TestSystemPrompt:
 
 
 class TestRanking:
-    def test_the_ranking_is_that_of_the_view(self) -> None:
-        said = [user(f"note {n}, nothing special") for n in range(300)]
-        said[41] = user("what did you lose in the lake?")
-        said[42] = user("My ring.")
-        said[200] = user("I never swim " + "and I walk a lot " * 20)
-        asked = user("what was lost in the lake, what did you lose?")
-        view = Curator(RelevanceManager(), max_tokens=300).curate([*said, asked])
-        assert "My ring." in "\n".join(str(entry.content) for entry in view.entries)
-        assert "My ring." in Recall(said, max_tokens=300)(query=str(asked.content))
-
     def test_as_many_parts_come_back_as_the_limit_holds(self) -> None:
         said = [user(f"Stop {n}: we saw a lighthouse") for n in range(20)]
         assert Recall(said)(query="which lighthouses?").count("we saw") == 20
