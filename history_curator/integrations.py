@@ -153,7 +153,14 @@ def is_too_long(error: Exception) -> bool:
 
 
 _learned_limits: WeakKeyDictionary[Curator, dict[str | None, int]] = WeakKeyDictionary()
-"""The size of the request that each model took after it refused a larger one."""
+"""The largest request that each model is known to take, for models that refused a larger one."""
+
+
+def note_accepted(curator: Curator, model: str | None, answer: Any) -> None:
+    """Raise the limit that refusals of a model taught to the prompt that an answer reports."""
+    limits, usage = _learned_limits.get(curator, {}), read_usage(answer)
+    if model in limits and usage is not None:
+        limits[model] = max(limits[model], usage.input)
 
 
 @dataclass(slots=True)
@@ -162,7 +169,7 @@ class CuratedModelCall:
 
     `arguments` are those of `Curator.curate`; `retries` need a budget among them. `send` returns the
     call that sends a curation, and `curating` opens around each curation. A refusal teaches the limit
-    of `model`: every call of this curator stays within it where that is possible.
+    of `model`: until it accepts a larger request, every call of this curator stays within it.
     `usage` returns the usage of an answer: the curation observes it after a refusal and where it is
     far from the prediction; elsewhere the answer itself carries it.
     """
@@ -207,6 +214,7 @@ class CuratedModelCall:
                 if refusal is not None:
                     _learned_limits.setdefault(curator, {})[self.model] = allowed
                 usage = self.usage(answer)
+                note_accepted(curator, self.model, usage or answer)
                 if refusal is not None or _is_unexpected(curation, usage):
                     curation.observe(usage)
                 return answer

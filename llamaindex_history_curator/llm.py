@@ -29,7 +29,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 from history_curator.config import check_names
 from history_curator.curator import Curation
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.integrations import RETRIES, CuratedModelCall
+from history_curator.integrations import RETRIES, CuratedModelCall, note_accepted
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
@@ -232,7 +232,7 @@ class CuratedLLM(FunctionCallingLLM):
             for chunk in chunks:
                 usage = read_usage(chunk) or usage
                 yield chunk
-            curation.observe(usage)
+            self._observe(curation, usage)
 
         return gen()
 
@@ -248,9 +248,13 @@ class CuratedLLM(FunctionCallingLLM):
             async for chunk in chunks:
                 usage = read_usage(chunk) or usage
                 yield chunk
-            curation.observe(usage)
+            self._observe(curation, usage)
 
         return gen()
+
+    def _observe(self, curation: Curation, usage: Any) -> None:
+        curation.observe(usage)
+        note_accepted(self.curator, self._model, usage)
 
     def _prepare_chat_with_tools(  # type: ignore[override]
         self,
