@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 SYSTEM, USER = MessageRole.SYSTEM, MessageRole.USER
 ASSISTANT, TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -39,8 +39,6 @@ class Rule:
         code: such as ``P6``; rules about one subject share it. ``docs/providers.md`` lists them.
         requests_only: a history that the caller appends to need not follow the rule.
         within_units: `check_view` can judge one unit (an exchange or a single entry) alone.
-        spares_plain: it never objects to what `is_plain` and `is_plain_text` take for plain, so views
-            of these are not looked at. It is not inherited: a class of yours is asked about everything.
 
     Examples:
         >>> from history_curator.testing import parse_entries
@@ -59,7 +57,6 @@ class Rule:
     code: ClassVar[str]
     requests_only: ClassVar[bool] = False
     within_units: ClassVar[bool] = False
-    spares_plain: ClassVar[bool] = False
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
         """Judge one entry alone: a message for each violation."""
@@ -136,8 +133,3 @@ def copy_repaired(entry: ConversationEntry, reason: str, **changes: Any) -> Conv
 def is_blank(text: str | None) -> bool:
     """Return whether a text is missing, empty or white space."""
     return not text or text.isspace()
-
-
-def join_part_texts(parts: Sequence[ContentPart]) -> str | None:
-    """Return the text of parts, joined as the readers join it."""
-    return "\n".join(part.text for part in parts if part.kind == "text" and part.text) or None

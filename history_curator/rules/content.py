@@ -16,6 +16,7 @@ from history_curator.formats import (
     MARKS,
     MessageGroup,
     find_cache_marks,
+    join_text,
     wire_of,
     without_mark,
 )
@@ -30,7 +31,6 @@ from history_curator.rules.base import (
     copy_edited,
     copy_repaired,
     is_blank,
-    join_part_texts,
 )
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +51,6 @@ class NothingIsBlank(Rule):
     """
 
     code = "P10"
-    spares_plain = True
 
     flat_results: bool = False
 
@@ -84,7 +83,7 @@ class NothingIsBlank(Rule):
         if self._needs_string(entry):
             return copy_repaired(entry, "a result is one string", parts=None)
         parts = tuple(p for p in entry.parts or () if p.kind != "text" or not is_blank(p.text))
-        content = join_part_texts(parts)
+        content = join_text(parts)
         return copy_repaired(entry, "a text block was blank", parts=parts, content=content)
 
 
@@ -107,7 +106,6 @@ class MessagesAreWellFormed(Rule):
     """
 
     code = "P11"
-    spares_plain = True
 
     text_with_calls: bool = True
     developer: bool = True
@@ -221,7 +219,6 @@ class ImagesFit(Rule):
     """
 
     code = "P12"
-    spares_plain = True
 
     max_images: int = 20
     max_side: int = 2000  # pixels of the longer side
@@ -255,7 +252,7 @@ class ImagesFit(Rule):
             return _remove_media(entry, [part for part in parts if part.kind in _MEDIA])
         parts = (ContentPart("text", _FAILED), *parts)
         reason = "an error may hold text only, so it says itself that it is one"
-        text = join_part_texts(parts)
+        text = join_text(parts)
         return copy_repaired(entry, reason, parts=parts, content=text, status=None)
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -298,7 +295,7 @@ def _remove_media(entry: ConversationEntry, media: list[ContentPart]) -> Convers
         else part
         for part in entry.parts or ()
     )
-    return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))
+    return copy_repaired(entry, reason, parts=parts, content=join_text(parts))
 
 
 @dataclass(frozen=True)
@@ -310,7 +307,6 @@ class CacheMarksFit(Rule):
     """
 
     code = "P14"
-    spares_plain = True
 
     most: int = 4
 
@@ -358,7 +354,6 @@ class DocumentNamesAreAccepted(Rule):
     """
 
     code = "P15"
-    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         pairs = enumerate(zip(entries, self.repair(entries), strict=True))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from history_curator.config import check_options
-from history_curator.entries import ConversationEntry, ToolCall
+from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
-from history_curator.formats import MessageGroup
 from history_curator.rules import content, reasoning, roles, tools
 from history_curator.rules.base import (
     ASSISTANT,
-    SYSTEM,
     TOOL,
     USER,
     Entries,
@@ -26,12 +24,6 @@ from history_curator.rules.base import (
 from history_curator.tokens.models import takes_later_system
 
 IsValid = Callable[[ConversationEntry], bool]
-
-_PLAIN_NEIGHBOURS = {
-    (None, SYSTEM), (None, USER), (SYSTEM, USER), (USER, ASSISTANT), (TOOL, ASSISTANT),
-    (ASSISTANT, USER),
-}  # fmt: skip
-"""Who may follow whom under every profile; a result follows its call."""
 
 
 class ProviderProfile:
@@ -64,7 +56,6 @@ class ProviderProfile:
         self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
         self.strips = self.reasoning == "strip"
         self.opens_with_user = any(isinstance(rule, roles.UserSpeaksFirst) for rule in rules)
-        self._spares_plain = all(vars(type(rule)).get("spares_plain", False) for rule in rules)
         self._entry_checks = [
             rule.check_entry for rule in rules if type(rule).check_entry is not Rule.check_entry
         ]
@@ -79,48 +70,10 @@ class ProviderProfile:
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
-        is_plain = self._spares_plain and is_plain_text(entry)
-        return is_plain or not any(check(entry) for check in self._entry_checks)
-
-    def is_plain(self, entries: Entries, tail: Tail, is_valid: IsValid) -> bool:
-        """Return whether a view is in order for reasons that are cheap to see.
-
-        User and assistant speak in turn, in texts, and every call is answered in order. Other views
-        may be in order as well.
-        """
-        before = None
-        waiting: list[ToolCall] = []
-        ids: set[str] = set()
-        for entry in entries if self._spares_plain else ():
-            role, calls = entry.role, entry.tool_calls
-            if not is_valid(entry) or entry.parts or entry.metadata:
-                return False
-            if role is TOOL:
-                if not waiting or waiting[-1].id != entry.tool_call_id or entry.span is not None:
-                    return False
-                if entry.tool_name not in (None, waiting.pop().name):
-                    return False
-            elif waiting or (before, role) not in _PLAIN_NEIGHBOURS:
-                return False
-            elif calls:
-                for call in calls:
-                    if call.id in ids or call.extra:
-                        return False
-                    ids.add(call.id)
-                waiting = list(reversed(calls))
-            elif not entry.content or entry.content.isspace():
-                return False
-            if role is ASSISTANT and _may_be_item(entry.root.source):
-                return False
-            before = role
-        return not waiting and (
-            before in (USER, TOOL) or (before is not None and tail == "history")
-        )
+        return not any(check(entry) for check in self._entry_checks)
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
-        if self._spares_plain and len(entries) == 1 and is_plain_text(entries[0]):
-            return entries
         return tuple(repair_entries(self.rules, entries, self.is_entry_valid, in_unit=True))
 
     def repair(
@@ -138,9 +91,7 @@ class ProviderProfile:
         """
         given = entries if isinstance(entries, list) else list(entries)
         is_valid = is_valid or self.is_entry_valid
-        repaired: Entries = given
-        if not self.is_plain(given, tail, is_valid):
-            repaired = repair_entries(self._select_rules(tail), given, is_valid)
+        repaired = repair_entries(self._select_rules(tail), given, is_valid)
         if not edited and repaired is given:
             return given
         since = 0 if edited else _find_first_change(given, repaired)
@@ -175,24 +126,6 @@ class ProviderProfile:
 
     def _select_rules(self, tail: Tail) -> list[Rule]:
         return [rule for rule in self.rules if tail == "request" or not rule.requests_only]
-
-
-def is_plain_text(entry: ConversationEntry) -> bool:
-    """Return whether an entry is a text and nothing else, which every provider takes by itself."""
-    text, source = entry.content, entry.source
-    if not text or text.isspace() or entry.role is TOOL or entry.metadata:
-        return False
-    if (isinstance(source, Mapping) and "tool_calls" in source) or not text.isascii():
-        return False
-    rare = entry.parts, entry.tool_calls, entry.reasoning, entry.repairs, entry.role_name
-    return entry.name is None and rare == (None, None, None, None, None)
-
-
-def _may_be_item(source: Any) -> bool:
-    """Return whether an answer may be an item of OpenAI Responses, which has an id."""
-    if source.__class__ is dict:
-        return "type" in source
-    return isinstance(source, (Mapping, MessageGroup))
 
 
 def _find_first_change(before: Entries, after: Entries) -> int:

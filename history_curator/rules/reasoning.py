@@ -41,7 +41,6 @@ class ReasoningStaysBound(Rule):
     """
 
     code = "P13"
-    spares_plain = True
 
     mode: ReasoningMode = "strip"
     family: Family | None = None
@@ -118,7 +117,6 @@ class ItemsAreUnique(Rule):
     """
 
     code = "P7"
-    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         found: list[Finding] = []

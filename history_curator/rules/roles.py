@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from history_curator.entries import FILLERS, ContentPart, ConversationEntry
-from history_curator.formats import wire_of
+from history_curator.formats import join_text, wire_of
 from history_curator.formats.base import as_mapping
 from history_curator.rules.base import (
     ASSISTANT,
@@ -20,7 +20,6 @@ from history_curator.rules.base import (
     Rule,
     copy_edited,
     is_blank,
-    join_part_texts,
 )
 from history_curator.rules.tools import awaits_provider
 
@@ -36,7 +35,6 @@ class SomeUserSpeaks(Rule):
     """
 
     code = "P1"
-    spares_plain = True
     requests_only = True
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -61,7 +59,6 @@ class OneSystemEntryLeads(Rule):
     """
 
     code = "P2"
-    spares_plain = True
 
     later: LaterSystem = "hoist"
     run: bool = False
@@ -141,7 +138,6 @@ class UserSpeaksFirst(Rule):
     """
 
     code = "P3"
-    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         for index, entry in enumerate(entries):
@@ -179,7 +175,6 @@ class RequestEndsOnUserOrTool(SomeUserSpeaks):
     """
 
     code = "P4"
-    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         if entries and entries[-1].role is ASSISTANT and not awaits_provider(entries[-1]):
@@ -197,7 +192,6 @@ class RolesAlternate(Rule):
     """
 
     code = "P5"
-    spares_plain = True
 
     users: bool = True
     assistants: bool = True
@@ -248,7 +242,6 @@ class AnswersAreWhole(RolesAlternate):
     The token count and the other rules have to see them as they are sent. Repair: they are merged.
     """
 
-    spares_plain = True
     users: bool = False
     bridges: bool = False
 
@@ -284,7 +277,7 @@ def _join_entries(run: Sequence[ConversationEntry], reason: str) -> Conversation
     if any(entry.parts for entry in run):
         given = [entry.parts or (ContentPart("text", entry.content),) for entry in run]
         parts = tuple(part for each in given for part in each if part.kind != "text" or part.text)
-        content = join_part_texts(parts)
+        content = join_text(parts)
     merged = [entry.root for entry in run if entry is not base]
     merged += [root for entry in run for root in (entry.metadata or {}).get("merged", ())]
     return copy_edited(

@@ -15,6 +15,7 @@ from history_curator.formats import (
     has_call_ids,
     has_object_arguments,
     is_answered_in_kind,
+    join_text,
     parse_object,
     wire_of,
 )
@@ -27,7 +28,6 @@ from history_curator.rules.base import (
     Finding,
     Rule,
     copy_repaired,
-    join_part_texts,
 )
 from history_curator.units import Pairing, flatten
 
@@ -58,7 +58,6 @@ class ResultsFollowTheirCalls(Rule):
     """
 
     code = "P6"
-    spares_plain = True
     within_units = True
 
     ordered: bool = True
@@ -73,12 +72,7 @@ class ResultsFollowTheirCalls(Rule):
                 start = index
                 while index < count and entries[index].role is TOOL:
                     index += 1
-                results = entries[start:index]
-                if len(calls) != len(results) or not all(
-                    result.tool_call_id == call.id and _fits_call(call, result)
-                    for call, result in zip(calls, results, strict=True)
-                ):
-                    found += self._compare(calls, results, start)
+                found += self._compare(calls, entries[start:index], start)
             elif entry.role is TOOL:
                 found.append((index - 1, f"the result of {entry.tool_call_id!r} follows no call"))
         return found
@@ -98,7 +92,8 @@ class ResultsFollowTheirCalls(Rule):
                 found.append((index, f"the result of {name!r} is in another format than its call"))
         message = "the call {!r} has no result right after it"
         found += [(start - 1, message.format(call.id)) for call in waiting]
-        if not found and self.ordered:
+        ids = [result.tool_call_id for result in results]
+        if not found and self.ordered and ids != [call.id for call in calls]:
             found.append((start, "the results are not in the order of their calls"))
         return found
 
@@ -130,7 +125,6 @@ class ServerToolsStayWhole(Rule):
     """
 
     code = "P6"
-    spares_plain = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
         return [(index, message) for index, _, message in _find_lone_blocks(entries)]
@@ -215,7 +209,7 @@ def _without_block(entry: ConversationEntry, lone: str) -> ConversationEntry:
             direct = {key: block[key] for key in block if key != "caller"}
             calls[place] = replace(call, extra={**(call.extra or {}), "anthropic": direct})
     reason = "a tool of the provider and its result were apart"
-    content = join_part_texts(parts) if dropped else entry.content
+    content = join_text(parts) if dropped else entry.content
     return copy_repaired(
         entry, reason, parts=parts or None, content=content, tool_calls=tuple(calls) or None
     )
@@ -231,7 +225,6 @@ class CallIdsAreUnique(Rule):
     """
 
     code = "P7"
-    spares_plain = True
     pattern: str = PORTABLE_ID
     scope: Literal["conversation", "message"] = "conversation"
     length: int = 21
@@ -246,9 +239,6 @@ class CallIdsAreUnique(Rule):
         return [f"the call id {name!r} does not match {self.pattern}" for name in refused]
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        ids = [call.id for entry in entries if entry.tool_calls for call in entry.tool_calls]
-        if len(set(ids)) == len(ids):
-            return []
         found: list[Finding] = []
         seen: set[str] = set()
         for index, entry in enumerate(entries):
@@ -311,7 +301,6 @@ class ArgumentsAreObjects(Rule):
     """
 
     code = "P9"
-    spares_plain = True
 
     texts: bool = True
 
@@ -340,7 +329,6 @@ class ToolNamesAreAccepted(Rule):
     """
 
     code = "P8"
-    spares_plain = True
     within_units = True
 
     pattern: str = PORTABLE_NAME
