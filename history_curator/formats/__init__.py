@@ -46,7 +46,6 @@ from history_curator.formats.openai_responses import (
     RESPONSE_ITEMS,
     ResponsesFormat,
     count_trailing_reasoning,
-    is_answer,
     item_ids,
 )
 
@@ -128,11 +127,6 @@ def adapter_of(message: Any) -> EntryPoint | None:
     return next((known[root] for root in roots if root in known), None)
 
 
-def register_format(message_type: type, format: MessageFormat) -> None:
-    """Teach the curator to read a message class of your own."""
-    _registered[message_type] = format
-
-
 def read_entries(
     messages: Iterable[Any], format: MessageFormat | None = None, *, start: int = 0
 ) -> list[ConversationEntry]:
@@ -201,18 +195,18 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
             problem = f"cannot read a message of type {kind.__name__}."
             fix = (
                 "pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
-                "objects, messages of a framework whose adapter is installed, or register a format."
+                "objects, messages of a framework whose adapter is installed, or give a format."
             )
             raise ConversionError(problem, index=0, fix=fix)
-        register_format(kind, adapter.load().FORMAT)
+        _registered[kind] = adapter.load().FORMAT
     return _registered[kind]
 
 
 def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
     """Return the name of the format of dicts, from the first message that can be of one only.
 
-    Where there is none, texts in blocks without a type are Bedrock's, unless a message is one text,
-    which Bedrock does not take, or the provider has another format.
+    Where there is none, texts in blocks without a type are Bedrock's, unless the provider has
+    another format; lists of nothing are Bedrock's where it is the provider.
     """
     untyped = False
     for index, message in enumerate(messages):
@@ -224,12 +218,10 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
             untyped = True
         elif found is not None:
             return found
-    contents = [as_mapping(each).get("content") for each in messages]
-    has_text = any(isinstance(each, str) for each in contents)
     if provider == "bedrock":
-        has_none = any(each is None for each in contents)
-        return "bedrock" if untyped or not (has_text or has_none) else "dicts"
-    is_other = has_text or provider in ("openai", "openai-responses", "anthropic", "mistral")
+        contents = [as_mapping(each).get("content") for each in messages]
+        untyped = untyped or all(isinstance(each, (list, tuple)) for each in contents)
+    is_other = provider in ("openai", "openai-responses", "anthropic", "mistral")
     return "bedrock" if untyped and not is_other else "dicts"
 
 
@@ -300,19 +292,6 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     return next((wire for wire in _OBJECTS if wire in extra), "chat")
 
 
-def thinks_late(entry: ConversationEntry) -> bool:
-    """Return whether text stands before the thinking of an answer of Anthropic that has calls.
-
-    An edited answer is written with its thinking first.
-    """
-    if not (entry.reasoning and entry.tool_calls) or entry.original is not None:
-        return False
-    blocks = entry.source.get("content") if isinstance(entry.source, Mapping) else None
-    kinds = [type_of(block) or next(iter(block), "") for block in blocks or () if block]
-    thoughts = [kind in ("thinking", "redacted_thinking", "reasoningContent") for kind in kinds]
-    return any(thoughts) and not thoughts[0]
-
-
 def find_cache_marks(entry: ConversationEntry) -> list[str]:
     """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
     blocks = [part.raw for part in entry.parts or ()]
@@ -330,19 +309,3 @@ def has_object_arguments(call: ToolCall) -> bool:
 def has_call_ids(call: ToolCall) -> bool:
     """Return whether a call has its id on the wire; Gemini tells calls apart by name and order."""
     return not ((call.extra or {}).get("gemini") or {}).get("nameless")
-
-
-def is_answered_in_kind(call: ToolCall, result: ConversationEntry) -> bool:
-    """Return whether a result, written as it was read, answers a call in the format of the call.
-
-    An edited result always does: it is written in the format of its call.
-    """
-    source = result.source
-    if result.original is not None or not isinstance(source, Mapping):
-        return True
-    is_anthropic = "anthropic" in (call.extra or ())
-    if result.span is not None:
-        return is_anthropic or wire_of(result) != "anthropic"
-    if source.get("role") in ("tool", "function"):
-        return not is_anthropic
-    return wire_of(result) != "responses" or is_answer(call, source)

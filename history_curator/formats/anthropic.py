@@ -18,6 +18,7 @@ from history_curator.formats.base import (
     type_of,
 )
 from history_curator.formats.blocks import (
+    BlockFormat,
     BlockKind,
     Writing,
     join_text,
@@ -30,7 +31,6 @@ from history_curator.formats.blocks import (
 )
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
-    ChatFormat,
     build_entry,
     is_sent,
     read_role,
@@ -47,7 +47,7 @@ _OWN |= {"container_upload", "search_result"}
 """Blocks that only Anthropic has."""
 
 
-class DictFormat(ChatFormat):
+class DictFormat(BlockFormat):
     """Messages as dicts, as the OpenAI and Anthropic clients take them.
 
     Each message is written in the style it was read in, and a result in the style of its call. At
@@ -108,9 +108,7 @@ class DictFormat(ChatFormat):
         entries, asked, end = writing.entries, writing.asked, position
         in_blocks = entries[position].span is not None
         if asked is not None and asked.tool_calls:
-            in_blocks = writing.in_blocks.get(id(asked), False)
-            if id(asked) not in writing.in_blocks:  # once for all of its results
-                in_blocks = writing.in_blocks[id(asked)] = _is_in_blocks(asked, writing)
+            in_blocks = _is_in_blocks(asked, writing)
         while in_blocks and end < len(entries) and entries[end].role is _TOOL:
             if entries[end].span is not None and count_untouched(entries, end):
                 break

@@ -8,7 +8,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Protocol
@@ -92,7 +91,7 @@ def copy_value(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise too_deep()
     if isinstance(value, (dict, Mapping)):
-        copy = dict(value) if kind is dict else _copy_mapping(value)
+        copy = dict(value.items())
         for key, item in copy.items():
             if item.__class__ is not str:
                 copy[key] = copy_value(item, depth + 1)
@@ -107,16 +106,6 @@ def copy_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, int) and kind is not bool:
         return int(value)
     return bytes(value) if kind is bytearray else value
-
-
-def _copy_mapping(value: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return any mapping as a dict; one whose methods fail does so here, and nowhere else."""
-    copy = dict(value.items())
-    for key in value:
-        if key not in value or len(value) != len(copy):
-            raise KeyError(key)
-        value[key], value.get(key)
-    return copy
 
 
 def as_plain(message: Any) -> Any:
@@ -354,8 +343,6 @@ def arguments_text(arguments: Any) -> str:
 def parse_json(text: str) -> Any:
     """Return what a JSON text says; NaN and the infinities are null.
 
-    The answer does not depend on the caller's stack.
-
     Raises:
         ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
     """
@@ -363,11 +350,7 @@ def parse_json(text: str) -> Any:
         steps = (1 if char in "[{" else -1 for char in _BRACKET.findall(_STRING.sub("", text)))
         if max(accumulate(steps), default=0) > MAX_DEPTH:
             raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    try:
-        return _DECODER.decode(text)
-    except RecursionError:  # the caller is deep in its stack; a thread has one of its own
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(_DECODER.decode, text).result()
+    return _DECODER.decode(text)
 
 
 def parse_object(text: str) -> dict[str, Any] | None:

@@ -187,7 +187,6 @@ class Writing:
         self.asked: ConversationEntry | None = None  # the last entry that is no result
         self.calls: dict[str, ToolCall] = {}
         self.groups: dict[int, list[Group]] = {}  # of each message, by its id
-        self.in_blocks: dict[int, bool] = {}  # whether calls are written in blocks, by entry
 
 
 class BlockFormat(MappingFormat):
@@ -203,8 +202,6 @@ class BlockFormat(MappingFormat):
     """The key under which a message keeps its blocks."""
     roles: ClassVar[Mapping[str, MessageRole]]
     """The names this format has for our roles; the first of each is the one that is written."""
-    thinks_first: bool = True
-    """Whether the thinking of a message with calls has to stand before everything else."""
 
     _kind_of: Callable[[Any], BlockKind]
     _read_call: Callable[[Any, Reading, str], ToolCall]
@@ -359,7 +356,7 @@ class BlockFormat(MappingFormat):
             if entry.role is not _TOOL:
                 blocks += self._write_blocks(entry, writing)
                 continue
-            own = self._own_blocks(entry.root, writing) if entry.root.role is _TOOL else ()
+            own = self._own_blocks(entry, writing) if entry.root.role is _TOOL else ()
             call = writing.calls.get(entry.tool_call_id or "")
             own = [self._write_result(entry, as_mapping(own[0] if own else {}), call), *own[1:]]
             if (entry.metadata or {}).get(MARKS) == []:
@@ -368,7 +365,7 @@ class BlockFormat(MappingFormat):
         return {"role": self._role_name(_USER, results[0]), self.key: blocks}
 
     def _write_entry(self, entry: ConversationEntry, writing: Writing) -> dict[str, Any]:
-        source, kept = as_mapping(entry.root.source), entry.metadata or ()
+        source, kept = as_mapping(entry.source), entry.metadata or ()
         message = {
             "role": self._role_name(entry.role, entry),
             self.key: self._write_blocks(entry, writing),
@@ -385,12 +382,10 @@ class BlockFormat(MappingFormat):
         self, entry: ConversationEntry, writing: Writing, *, calls: bool = True
     ) -> list[Any]:
         """Write an entry into the blocks it was read from."""
-        own, reads_calls = self._own_blocks(entry.root, writing), entry.root.role is _ASSISTANT
+        own, reads_calls = self._own_blocks(entry, writing), entry.root.role is _ASSISTANT
         recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
         of_entry = entry.tool_calls if calls and entry.role is _ASSISTANT else None
         ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
-        if of_entry and self.thinks_first and ordered[0][0] != "reasoning":
-            ordered.sort(key=lambda slot: slot[0] != "reasoning")
         return [self._write_slot(kind, item) for kind, item, _ in ordered]
 
     def _write_slot(self, kind: str, item: Any) -> Any:
@@ -398,13 +393,13 @@ class BlockFormat(MappingFormat):
             return item.raw or {"type": "thinking", "thinking": item.text}
         return self._write_call(item) if kind == "call" else self._write_part(item)
 
-    def _own_blocks(self, root: ConversationEntry, writing: Writing) -> Sequence[Any]:
+    def _own_blocks(self, entry: ConversationEntry, writing: Writing) -> Sequence[Any]:
         """Return the blocks an entry was read from; a message is split once for all its entries."""
-        source = as_mapping(root.source)
+        source = as_mapping(entry.source)
         if not isinstance(source.get(self.key), (list, tuple)):
             return ()
         if id(source) not in writing.groups:
             blocks = self._read_blocks(source, Reading())
-            writing.groups[id(source)] = self._split(blocks, root.role)
-        own, place = writing.groups[id(source)], root.span[0] if root.span else 0
+            writing.groups[id(source)] = self._split(blocks, entry.root.role)
+        own, place = writing.groups[id(source)], entry.span[0] if entry.span else 0
         return own[place][2] if place < len(own) else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-from zlib import crc32
 
 from history_curator.entries import (
     ContentPart,
@@ -23,7 +22,6 @@ _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
 _SIGNATURE = ("thoughtSignature", "thought_signature")
 _DATA = ("inlineData", "inline_data", "fileData", "file_data")
-_LONGEST_NAME = 48
 _MEDIA: dict[str, PartKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
@@ -37,7 +35,6 @@ class GeminiFormat(BlockFormat):
 
     name = "gemini"
     key = "parts"
-    thinks_first = False
     roles: ClassVar[Mapping[str, MessageRole]] = {
         "user": MessageRole.USER,
         "model": MessageRole.ASSISTANT,
@@ -53,12 +50,8 @@ class GeminiFormat(BlockFormat):
         return "reasoning" if block.get("thought") is True else "part"
 
     def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        given, parts = message.get("role"), message.get("parts")
-        has_call = any(_find_key(as_mapping(part), _CALL) for part in parts or ())
-        if has_call and given in (None, "user", "function"):
-            reading.repairs.append(f"role: {given!r} is read as model, which alone calls functions")
-            return MessageRole.ASSISTANT
-        return super()._read_role({**message, "role": "user" if given is None else given}, reading)
+        role = "user" if message.get("role") is None else message["role"]
+        return super()._read_role({**message, "role": role}, reading)
 
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         key = _find_key(block, _CALL) or _CALL[0]
@@ -153,8 +146,6 @@ def _read_id(body: Mapping[str, Any], name: str, what: str, reading: Reading, fi
     if body.get("id") is not None:
         return reading.text_of(body["id"], field)
     count = reading.counts[what, name]
-    if len(name) > _LONGEST_NAME:  # ids longer than providers give cost tokens
-        name = f"{name[: _LONGEST_NAME - 9]}~{crc32(name.encode('utf-8', 'replace')):08x}"
     return f"{name}-{count}" if count > 1 else name
 
 

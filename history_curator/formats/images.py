@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
@@ -10,7 +9,6 @@ from typing import Any
 
 _HEAD = 64 * 1024
 _MAX_SIDE = 65_535
-_logger = logging.getLogger(__name__)
 Size = tuple[int | None, int | None]
 """Width and height; None where they are not known: the tokens of the image are estimated."""
 
@@ -35,10 +33,8 @@ def inline_size(data: Any) -> Size:
         size = _read_size(b64decode(head + "==") if isinstance(head, str) else head)
     except (Base64Error, ValueError):
         return None, None
-    if size is None or 0 < min(size) <= max(size) <= _MAX_SIDE:
-        return size or (None, None)
-    _logger.warning("An image has a header that cannot be read; its tokens are estimated.")
-    return None, None
+    is_size = size is not None and 0 < min(size) <= max(size) <= _MAX_SIDE
+    return size if size is not None and is_size else (None, None)
 
 
 def _read_size(head: bytes) -> tuple[int, int] | None:

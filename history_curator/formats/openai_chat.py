@@ -8,7 +8,7 @@ from typing import Any
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
 from history_curator.formats.base import Reading, as_mapping, free_input
-from history_curator.formats.blocks import BlockFormat, read_thinking, update_text, write_part
+from history_curator.formats.blocks import read_thinking, update_text, write_part
 
 ROLES: dict[str, MessageRole] = {
     "system": MessageRole.SYSTEM,
@@ -23,6 +23,7 @@ ROLES: dict[str, MessageRole] = {
 }
 _ROLE_NAMES = {"developer", "function"}
 """Roles that providers know beside our four."""
+_SENT_ROLES = {*_ROLE_NAMES, *(role.value for role in MessageRole)}
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking_blocks")
 _OTHER_FIELDS: dict[str, type | tuple[type, ...]] = {
     "refusal": str,
@@ -44,43 +45,7 @@ _PLAIN_KEYS = ("role", "content", "name", "tool_call_id", "tool_calls", "functio
 KNOWN_KEYS = frozenset((*_PLAIN_KEYS, *_OTHER_FIELDS))
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
-_TEXT_KEYS = frozenset(("role", "content", "tool_call_id"))
 _CALL_KEYS, _BODY_KEYS = {"id", "type", "function"}, {"name", "arguments"}
-_PLAIN_ROLES = {role.value: role for role in MessageRole}
-
-
-class ChatFormat(BlockFormat):
-    """The common case of dicts, which is read and written without a second look.
-
-    That is a text or a result, and a view of messages that are all as they were given.
-    """
-
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one dict."""
-        plain = _read_plain(message, index)
-        return super().read(message, index) if plain is None else (plain,)
-
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return dicts, each in the style of its own; untouched ones are the same objects."""
-        for entry in entries:
-            if entry.original is not None or entry.span is not None or entry.source is None:
-                return super().write(entries)
-            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
-                return super().write(entries)
-        return [entry.source for entry in entries]
-
-
-def _read_plain(message: Any, index: int) -> ConversationEntry | None:
-    """Read the common case, a text or a result; None when there is anything else to look at."""
-    if message.__class__ is not dict or not _TEXT_KEYS.issuperset(message):
-        return None
-    content, given, call_id = map(message.get, ("content", "role", "tool_call_id"))
-    role = _PLAIN_ROLES.get(given) if given.__class__ is str else None
-    if role is None or content.__class__ is not str:
-        return None
-    if call_id is not None and (role is not _TOOL or call_id.__class__ is not str):
-        return None
-    return ConversationEntry(role, content, sequence=index, source=message, tool_call_id=call_id)
 
 
 def read_role(message: Any, reading: Reading) -> MessageRole:
@@ -91,13 +56,12 @@ def read_role(message: Any, reading: Reading) -> MessageRole:
     if "role" not in message:
         raise reading.error("the message has no role.", "role", f"add one of {', '.join(ROLES)}.")
     given = message["role"]
-    plain = given.strip().lower() if isinstance(given, str) else ""
-    role = ROLES.get(plain)
+    role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
         fix = f"use one of {', '.join(ROLES)}."
         raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
-    is_answer = plain == "function" and message.get("tool_call_id") is not None
-    if is_answer or plain != given or plain not in (*_PLAIN_ROLES, *_ROLE_NAMES):
+    is_answer = given == "function" and message.get("tool_call_id") is not None
+    if is_answer or given not in _SENT_ROLES:
         reading.repairs.append(f"role: {given!r} is read as {role.value}")
     return role
 
@@ -129,8 +93,8 @@ def build_entry(
         if content is None and "parts" not in fields and isinstance(message.get("refusal"), str):
             content = message["refusal"]
         reasoning = reasoning or _read_reasoning(message)
-        if name is None and isinstance(given, str) and given.strip().lower() == "orchestrator":
-            name = "orchestrator"
+        if name is None and given == "orchestrator":
+            name = given
     elif role is _TOOL:
         call_id, status = message.get("tool_call_id"), message.get("status")
         call_id = None if call_id is None else reading.text_of(call_id, "tool_call_id")

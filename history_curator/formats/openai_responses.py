@@ -34,7 +34,6 @@ from history_curator.formats.openai_chat import ROLES, build_entry, read_role
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that ask for a call, and the field with its arguments. Calls of other kinds are not read."""
 _OUTPUTS = frozenset(f"{name}_output" for name in _CALLS)
-_IDS_OF_CALLS = {"function_call": "fc", "custom_tool_call": "ctc", "web_search_call": "ws"}
 _SCREENSHOT = "computer_call_output"
 RESPONSE_ITEMS = frozenset(
     (*_CALLS, *_OUTPUTS, "reasoning", "compaction", "web_search_call", "computer_call", _SCREENSHOT)
@@ -56,7 +55,8 @@ _KEYS = {
     "message": _MESSAGE_KEYS,
 }
 """The fields that an item may have, by its type: add a new field here."""
-_ID_PREFIXES = {"message": "msg", "": "msg", "reasoning": "rs", **_IDS_OF_CALLS}
+_ID_PREFIXES = {"message": "msg", "": "msg", "reasoning": "rs", "function_call": "fc"}
+_ID_PREFIXES |= {"custom_tool_call": "ctc", "web_search_call": "ws"}
 """What the provider's own ids begin with, by the type of their item."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _TOKENS_OF_A_SCREENSHOT = 1_500
@@ -113,8 +113,7 @@ class ResponsesFormat(MappingFormat):
             if entry.tool_calls:
                 calls = {call.id: call for call in entry.tool_calls}
             call = calls.get(entry.tool_call_id or "") if entry.role is _TOOL else None
-            source = as_mapping(entry.root.source)
-            if count_untouched(entries, position) and (call is None or is_answer(call, source)):
+            if count_untouched(entries, position):
                 out.append(entry.source)
             elif entry.role is _TOOL:
                 out.append(copy_value(_write_output(entry, call)))
@@ -131,7 +130,7 @@ def _is_of_answer(item: Any) -> bool:
         return False
     if type_of(item) in ("", "message"):
         role = item.get("role")
-        return isinstance(role, str) and ROLES.get(role.strip().lower()) is _ASSISTANT
+        return isinstance(role, str) and ROLES.get(role) is _ASSISTANT
     return type_of(item) not in ("compaction", *_OUTPUTS)
 
 
@@ -186,7 +185,7 @@ def _read_input(item: Mapping[str, Any], reading: Reading) -> ConversationEntry:
 
 
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
-    source = _known_fields(as_mapping(entry.root.source))
+    source = _known_fields(as_mapping(entry.source))
     role = "developer" if entry.role_name == "developer" else entry.role.value
     return {**source, "role": role, "content": _write_content(entry)}
 
@@ -197,11 +196,6 @@ def _write_input(entry: ConversationEntry) -> dict[str, Any]:
 def _output_kind(call: ToolCall) -> str:
     """Return the type of the item that answers a call."""
     return f"{((call.extra or {}).get('responses') or {}).get('type', 'function_call')}_output"
-
-
-def is_answer(call: ToolCall, output: Mapping[str, Any]) -> bool:
-    """Return whether an output is of the kind its call has."""
-    return output.get("type") == _output_kind(call)
 
 
 def _read_call(item: Mapping[str, Any], reading: Reading) -> ToolCall:
@@ -242,7 +236,7 @@ def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry
 
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
-    source = _known_fields(as_mapping(entry.root.source))
+    source = _known_fields(as_mapping(entry.source))
     kind = type_of(source) if call is None else _output_kind(call)
     kind = kind if kind in _OUTPUTS else "function_call_output"
     own = source if type_of(source) == kind else {}
@@ -303,7 +297,7 @@ def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
 
 def _items_of(entry: ConversationEntry) -> list[Mapping[str, Any]]:
     """Return the items an answer was read from."""
-    source = entry.root.source
+    source = entry.source
     items = source if source.__class__ is MessageGroup else (source,)
     return [_known_fields(item) for item in items if isinstance(item, Mapping)]
 
@@ -329,27 +323,26 @@ def _write_answer(entry: ConversationEntry) -> list[Any]:
     """Return the items of an edited answer: each text in the message it was read from."""
     items = _items_of(entry)
     anonymous = _is_anonymous(entry, items)
-    first = next((n for n, item in enumerate(items) if "role" in item), None)
     out: list[Any] = []
-    used: set[int | None] = set()
-    current: int | None = None  # the item that the last message was read from
+    used: set[int | None] = {None}
+    current: int | None = None  # the item that the last one was read from
     for kind, item, home in _order_answer(entry, items):
         if kind == "call":
             out.append(_write_call(item, anonymous=anonymous))
         elif kind == "reasoning" or item.kind == "other":
             out.append(item.raw)
-        else:
-            is_message = bool(out) and "role" in out[-1]
-            place = home if home is not None else current if is_message else first
-            if not is_message or place != current:
-                source = items[place] if place is not None else {}
-                out.append({**source, "role": "assistant", "content": []})
-                if anonymous or place in used:
-                    out[-1].pop("id", None)
-                    out[-1].pop("status", None)
-                current = place
-                used.add(place)
+        elif out and "role" in out[-1] and home in (None, current):
             out[-1]["content"].append(_write_block(item, "output_text"))
+            continue
+        else:
+            source = dict(items[home]) if home is not None else {}
+            if anonymous or home in used:
+                source.pop("id", None)
+                source.pop("status", None)
+            block = _write_block(item, "output_text")
+            out.append({**source, "role": "assistant", "content": [block]})
+        current = home
+        used.add(home)
     for message in out:
         blocks = message["content"] if "role" in message and "id" not in message else ()
         if blocks and all(type_of(b) == "output_text" and not b.get("annotations") for b in blocks):

@@ -12,16 +12,9 @@ from history_curator.rules.profiles import PROVIDERS, ProviderProfile, get_profi
 from history_curator.rules.reasoning import ReasoningMode
 
 __all__ = [
-    "PROVIDERS",
-    "ProviderProfile",
-    "ReasoningMode",
-    "Rule",
-    "Tail",
-    "Violation",
-    "check_conversation",
-    "get_profile",
-    "repair_conversation",
-]
+    "PROVIDERS", "ProviderProfile", "ReasoningMode", "Rule", "Tail", "Violation",
+    "check_conversation", "get_profile", "repair_conversation",
+]  # fmt: skip
 
 
 def check_conversation(

@@ -28,7 +28,6 @@ from history_curator.rules.base import (
     Entries,
     Finding,
     Rule,
-    copy_edited,
     copy_repaired,
     is_blank,
 )
@@ -38,6 +37,10 @@ EMPTY = "(empty)"
 _FAILED = "[The tool reported an error.]"
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MEDIA = {"image", "audio", "video", "file"}
+_SENT_FIELDS = (
+    *("content", "name", "parts", "tool_calls", "tool_call_id", "tool_name"),
+    *("reasoning", "source"),
+)
 _NOTED = ("merged", ANONYMOUS, MARKS)  # metadata that rules write
 
 
@@ -100,14 +103,12 @@ def _says_nothing(entry: ConversationEntry) -> bool:
 class MessagesAreWellFormed(Rule):
     """No empty or misplaced ``tool_calls``, no call twice, no unknown key, no half of a character.
 
-    OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls;
-    only OpenAI knows the role developer. Repair: what does not belong is left out, text comes
-    before calls on its own, half a character becomes U+FFFD.
+    OpenAI and Anthropic refuse such messages; only OpenAI knows the role developer. Repair: what
+    does not belong is left out, half a character becomes U+FFFD.
     """
 
     code = "P11"
 
-    text_with_calls: bool = True
     developer: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
@@ -128,21 +129,9 @@ class MessagesAreWellFormed(Rule):
             found.append("the same call is listed twice")
         if calls and any(map(_is_call_block, entry.parts or ())):
             found.append("a call is listed among the content blocks as well")
-        if calls and not (self.text_with_calls or is_blank(entry.content)):
-            found.append("text and calls in one message")
         if entry.metadata and (unknown := _find_unknown_keys(entry)):
             found.append(f"unknown keys: {', '.join(unknown)}")
         return found
-
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        out: list[ConversationEntry] = []
-        for entry in super().repair(entries):
-            last = entry
-            if entry.tool_calls and not (self.text_with_calls or is_blank(entry.content)):
-                out.append(copy_edited(entry, tool_calls=None, reasoning=None))
-                last = copy_edited(entry, content=None, parts=None)
-            out.append(last)
-        return out
 
     def mend(self, entry: ConversationEntry) -> ConversationEntry:
         source, metadata, parts = entry.source, entry.metadata or {}, entry.parts
@@ -182,8 +171,7 @@ def _is_call_block(part: ContentPart) -> bool:
 
 def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
     """Return the fields in which a half of a character stands, each with U+FFFD in its place."""
-    fields = ("content", "name", "parts", "tool_calls", "tool_call_id", "tool_name", "reasoning")
-    mended = {field: _mend_value(getattr(entry, field)) for field in fields}
+    mended = {field: _mend_value(getattr(entry, field)) for field in _SENT_FIELDS}
     return {field: new for field, new in mended.items() if new is not getattr(entry, field)}
 
 

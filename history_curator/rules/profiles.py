@@ -224,7 +224,6 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         roles.RolesAlternate(),
     ),
     "mistral": (
-        content.MessagesAreWellFormed(text_with_calls=False, developer=False),
         tools.CallIdsAreUnique(tools.MISTRAL_ID, scope="message", length=9, bare=True),
         _any_size(8),
         roles.RolesAlternate(users=False, assistants=False),

@@ -14,7 +14,6 @@ from history_curator.entries import ContentPart, ConversationEntry, ToolCall
 from history_curator.formats import (
     has_call_ids,
     has_object_arguments,
-    is_answered_in_kind,
     join_text,
     parse_object,
     wire_of,
@@ -52,8 +51,8 @@ class ResultsFollowTheirCalls(Rule):
     Every provider refuses others. With `ordered=False` the results of one entry may stand in any
     order. Ids may be reused, so results pair with the latest call before them.
 
-    Repair: the real result moves up to its call, and is written in its format; a marked placeholder
-    with an error status stands in for a missing one; of duplicates the last real one stays; a
+    Repair: the real result moves up to its call; a marked placeholder with an error status stands
+    in for a missing one; of duplicates the last real one stays; a
     result without a call is dropped.
     """
 
@@ -88,8 +87,6 @@ class ResultsFollowTheirCalls(Rule):
                 found.append((index, f"the result of {name!r} answers no open call before it"))
                 continue
             waiting.remove(call)
-            if not _fits_call(call, result):
-                found.append((index, f"the result of {name!r} is in another format than its call"))
         message = "the call {!r} has no result right after it"
         found += [(start - 1, message.format(call.id)) for call in waiting]
         ids = [result.tool_call_id for result in results]
@@ -104,15 +101,10 @@ class ResultsFollowTheirCalls(Rule):
         for unit in pairing.units:
             for place, call in enumerate(unit.head.tool_calls or ()):
                 result = unit.results[place]
-                if result and not (result.tool_call_id == call.id and _fits_call(call, result)):
-                    reason = "the result did not name its call, or was in another format"
+                if result and result.tool_call_id != call.id:
+                    reason = "the result did not name its call"
                     unit.results[place] = copy_repaired(result, reason, tool_call_id=call.id)
         return flatten(pairing.units, pairing.system)
-
-
-def _fits_call(call: ToolCall, result: ConversationEntry) -> bool:
-    """Return whether a result is written in the format of its call."""
-    return (call.extra is None and result.span is None) or is_answered_in_kind(call, result)
 
 
 class ServerToolsStayWhole(Rule):

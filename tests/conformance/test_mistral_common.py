@@ -24,7 +24,7 @@ from mistral_common.protocol.instruct.validator import (
 )
 from mistral_common.tokens.tokenizers.base import TokenizerVersion
 
-VERSIONS = ["v3", "v7", "v11", "v13"]
+VERSIONS = ["v7", "v11", "v13"]
 CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
 
 KEEP_THEIR_IDS = [given for given, repaired in SEQUENCES if "'" not in repaired]

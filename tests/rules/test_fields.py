@@ -89,13 +89,6 @@ class TestForm:
     def test_the_same_call_twice_is_one_call(self):
         assert show(MessagesAreWellFormed().repair(parse_entries("U A(c1,c1)"))) == "U A(c1)"
 
-    def test_text_and_calls_part_where_asked(self):
-        given = parse_entries("U A+(c1) T(c1)")
-        assert MessagesAreWellFormed().find(given) == []
-        repaired = MessagesAreWellFormed(text_with_calls=False).repair(given)
-        assert show(repaired) == "U A A(c1) T(c1)"
-        assert repaired[1].content == given[1].content
-
 
 class TestImages:
     @pytest.mark.parametrize(

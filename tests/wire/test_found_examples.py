@@ -128,7 +128,7 @@ def test_unknown_keys_are_stripped(budget):
     assert all(each.keys() <= {"role", "content", "refusal"} for each in curation.messages)
 
 
-ROLES = {" User ": "user", "SYSTEM": "system", "human": "user", "ai": "assistant"}
+ROLES = {"human": "user", "ai": "assistant"}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -141,7 +141,7 @@ class TestTypesOnTheWire:
             Curator(provider=provider).curate(odd)
 
     @pytest.mark.parametrize("given", ROLES)
-    def test_a_padded_or_unusual_role(self, provider, given):
+    def test_an_unusual_role(self, provider, given):
         view = repaired([{"role": given, "content": "x"}, USER], provider)
         assert ROLES[given] in {message["role"] for message in view}
         assert given not in {message["role"] for message in view}
@@ -179,19 +179,14 @@ class TestTypesOnTheWire:
         assert view[2]["content"] == "42"
 
     def test_a_tool_message_after_an_anthropic_tool_use_answers_its_call(self, provider):
-        view = repaired([USER, says(use("callcall1")), result("callcall1", "42")], provider)
-        assert view[2] == answered("callcall1")
-
-    def test_a_result_block_after_a_chat_call_answers_it(self, provider):
-        view = repaired([USER, call("callcall1"), answered("callcall1")], provider)
-        assert (view[2]["role"], view[2]["content"]) == ("tool", "42")
+        given = [USER, says(use("callcall1")), result("callcall1", "42")]
+        assert Curator(provider=provider).curate(given).messages[2] == answered("callcall1")
 
 
 class TestBedrockOrNot:
     """Blocks of text without a type are Bedrock's, or lack their type."""
 
     ALONE = (CONVERSED,)
-    MIXED = (USER, says({"text": "yes"}), USER)
     OTHERS = ("openai", "openai-responses", "anthropic", "mistral")
     USED = (CONVERSED, says({"toolUse": {"toolUseId": "t1", "name": "look"}}))
 
@@ -210,10 +205,6 @@ class TestBedrockOrNot:
         assert check_conversation(given, provider, format=format) == []
         curator = Curator(provider=provider)
         assert curator.curate(given, format=format).messages[0] is given[0]
-
-    def test_beside_a_plain_text_bedrock_is_the_one_that_says_so(self):
-        assert find_format(self.MIXED).name == find_format(self.MIXED, "core").name == "dicts"
-        assert find_format(self.MIXED, "bedrock").name == "bedrock"
 
     @pytest.mark.parametrize("provider", [*PROVIDERS, None])
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
