@@ -15,7 +15,6 @@ from history_curator.formats.anthropic import (
 )
 from history_curator.formats.base import (
     MARKS,
-    MAX_DEPTH,
     MessageFormat,
     MessageGroup,
     arguments_text,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "ANONYMOUS", "MARKS", "MAX_DEPTH", "RESPONSE_ITEMS", "ROLES", "BedrockFormat",
+    "ANONYMOUS", "MARKS", "RESPONSE_ITEMS", "ROLES", "BedrockFormat",
     "DictFormat", "GeminiFormat", "MessageFormat", "MessageGroup", "ResponsesFormat",
     "arguments_text", "copy_value", "count_trailing_reasoning", "count_untouched",
     "entry_to_provider_message", "find_format", "freeze", "image_size", "item_ids", "join_text",

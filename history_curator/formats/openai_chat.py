@@ -45,7 +45,6 @@ _PLAIN_KEYS = ("role", "content", "name", "tool_call_id", "tool_calls", "functio
 KNOWN_KEYS = frozenset((*_PLAIN_KEYS, *_OTHER_FIELDS))
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
-_CALL_KEYS, _BODY_KEYS = {"id", "type", "function"}, {"name", "arguments"}
 
 
 def read_role(message: Any, reading: Reading) -> MessageRole:
@@ -145,11 +144,6 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     reading.require(call, Mapping, field)
-    body = call.get("function")
-    if call.keys() == _CALL_KEYS and call["type"] == "function" and body.__class__ is dict:
-        texts: tuple[Any, ...] = call["id"], body.get("name"), body.get("arguments")
-        if body.keys() == _BODY_KEYS and all(text.__class__ is str for text in texts):
-            return ToolCall(*texts)  # the common case
     reading.check_json(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)

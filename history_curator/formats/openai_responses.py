@@ -44,16 +44,10 @@ RESPONSE_BLOCKS = frozenset(("input_text", "output_text", "input_image", "input_
 ANONYMOUS = "anonymous"
 """Says in the metadata of an answer that its items are written without their ids."""
 _MESSAGE_KEYS = frozenset(("type", "role", "content", "id", "status", "phase"))
-_CALL_KEYS = frozenset(("type", "id", "call_id", "name", "status", "namespace", "caller"))
-_KEYS = {
-    "function_call": _CALL_KEYS | {"arguments"},
-    "custom_tool_call": _CALL_KEYS | {"input"},
-    "function_call_output": _CALL_KEYS | {"output"},
-    "custom_tool_call_output": _CALL_KEYS | {"output"},
-    "reasoning": frozenset(("type", "id", "summary", "content", "encrypted_content", "status")),
-    "": _MESSAGE_KEYS,
-    "message": _MESSAGE_KEYS,
-}
+_ITEM_KEYS = frozenset(("type", "id", "call_id", "name", "status", "namespace", "caller"))
+_ITEM_KEYS |= {"arguments", "input", "output", "summary", "content", "encrypted_content"}
+_KEYS = dict.fromkeys((*_CALLS, *_OUTPUTS, "reasoning"), _ITEM_KEYS)
+_KEYS |= {"": _MESSAGE_KEYS, "message": _MESSAGE_KEYS}
 """The fields that an item may have, by its type: add a new field here."""
 _ID_PREFIXES = {"message": "msg", "": "msg", "reasoning": "rs", "function_call": "fc"}
 _ID_PREFIXES |= {"custom_tool_call": "ctc", "web_search_call": "ws"}

@@ -76,19 +76,14 @@ class Rule:
         return [entry for entry in mended if entry is not None]
 
     def find(self, entries: Entries) -> list[Violation]:
-        """Return every violation in order of position; those without a position come last."""
+        """Return every violation, first those of single entries."""
         found: list[Finding] = [
             (index, message)
             for index, entry in enumerate(entries)
             for message in self.check_entry(entry)
         ]
         found += self.check_view(entries)
-        return sort_by_index([Violation(index, self.code, message) for index, message in found])
-
-
-def sort_by_index(found: list[Violation]) -> list[Violation]:
-    """Return violations in order of position; those without a position come last."""
-    return sorted(found, key=lambda each: (each.index is None, each.index))
+        return [Violation(index, self.code, message) for index, message in found]
 
 
 def repair_entries(

@@ -19,7 +19,6 @@ from history_curator.rules.base import (
     Tail,
     Violation,
     repair_entries,
-    sort_by_index,
 )
 from history_curator.tokens.models import takes_later_system
 
@@ -56,21 +55,15 @@ class ProviderProfile:
         self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
         self.strips = self.reasoning == "strip"
         self.opens_with_user = any(isinstance(rule, roles.UserSpeaksFirst) for rule in rules)
-        self._entry_checks = [
-            rule.check_entry for rule in rules if type(rule).check_entry is not Rule.check_entry
-        ]
-
-    def __repr__(self) -> str:
-        return f"ProviderProfile({self.name!r}, reasoning={self.reasoning!r})"
 
     def find(self, entries: Entries, tail: Tail = "request") -> list[Violation]:
-        """Return every violation, in order of position."""
-        rules = self._select_rules(tail)
-        return sort_by_index([each for rule in rules for each in rule.find(entries)])
+        """Return every violation in order of position; those without a position come last."""
+        found = [each for rule in self._select_rules(tail) for each in rule.find(entries)]
+        return sorted(found, key=lambda each: (each.index is None, each.index))
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
-        return not any(check(entry) for check in self._entry_checks)
+        return not any(rule.check_entry(entry) for rule in self.rules)
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""

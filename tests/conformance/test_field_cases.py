@@ -118,22 +118,7 @@ def test_f10_f13_thinking_without_an_answer_or_a_call(provider):
     assert out[0]["content"].startswith("one")
 
 
-@pytest.mark.parametrize(
-    ("provider", "block"),
-    [
-        ("anthropic", {"type": "reasoning", "id": "rs_1", "encrypted_content": "…"}),
-        ("anthropic", {"type": "thinking", "thinking": "hm"}),
-        ("bedrock", {"type": "thinking", "thinking": "hm"}),
-        ("openai", {"type": "thinking", "thinking": "hm", "signature": "s"}),
-    ],
-)
-def test_f11_a_foreign_signature(provider, block):
-    given = [user(), assistant([block, {"type": "text", "text": "42"}]), user()]
-    (read,) = entries([repaired(given, provider, "P13")[1]])
-    assert (read.reasoning, read.content) == (None, "42")
-
-
-# F12 is about signatures beside the calls of an entry: tests/rules/test_reasoning.py.
+# F11 and F12 are about signatures: tests/rules/test_reasoning.py.
 
 
 @pytest.mark.parametrize("provider", ["core", "anthropic"])

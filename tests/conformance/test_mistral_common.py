@@ -27,8 +27,6 @@ from mistral_common.tokens.tokenizers.base import TokenizerVersion
 VERSIONS = ["v7", "v11", "v13"]
 CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
 
-KEEP_THEIR_IDS = [given for given, repaired in SEQUENCES if "'" not in repaired]
-
 
 def to_mistral(message):
     role, content = message["role"], message["content"]
@@ -54,11 +52,6 @@ def validate(messages, version):
     validator.validate_messages([to_mistral(message) for message in messages])
 
 
-def nine(text):
-    """The shorthand with ids Mistral takes, so that a profile has no reason to rename them."""
-    return text.replace("(c", "(callnum0").replace(",c", ",callnum0")
-
-
 @pytest.mark.parametrize("sequence", CASES)
 def test_every_repaired_sequence_is_taken(sequence):
     for version in VERSIONS:
@@ -74,12 +67,6 @@ def test_every_repaired_conversation_is_taken(messages):
     validate(repair_conversation(messages, "portable"), "v13")
 
 
-@pytest.mark.parametrize("sequence", KEEP_THEIR_IDS)
-def test_older_tokenizers_take_a_portable_repair_where_no_id_is_renamed(sequence):
-    for version in ("v7", "v11"):
-        validate(repair_conversation(parse(nine(sequence)), "portable"), version)
-
-
 def test_the_validator_does_refuse():
     with pytest.raises(Exception, match="function calls and responses"):
-        validate(parse(nine("U A(c1) U")), "v11")
+        validate(parse("U A(callnum01) U"), "v11")

@@ -59,13 +59,3 @@ def test_a_growing_conversation_is_taken_at_every_step(provider, messages):
         assert check_conversation(view, provider) == []
         fresh = Curator(provider=provider).curate(messages[:end], tail="request")
         assert view == fresh.messages
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("provider", PROVIDERS)
-@settings(max_examples=5_000)
-@given(messages=broken_conversations(max_turns=10))
-def test_long_conversations(provider, messages):
-    repaired = repair_conversation(messages, provider)
-    assert check_conversation(repaired, provider) == []
-    assert repair_conversation(repaired, provider) == repaired

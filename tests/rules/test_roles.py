@@ -90,12 +90,6 @@ def test_demoting_keeps_the_prefix_and_is_not_the_users_word():
     assert not repaired[3].is_real_user
 
 
-def test_a_violation_names_the_culprit():
-    (found,) = UserSpeaksFirst().find(parse_entries("S A U"))
-    assert (found.index, found.rule) == (1, "P3")
-    assert found.message == "the conversation starts with assistant"
-
-
 class TestMerging:
     def test_users_are_merged_word_for_word(self):
         given = entries([user("one"), user("two"), user("three")])

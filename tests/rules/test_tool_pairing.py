@@ -6,15 +6,12 @@ import json
 
 import pytest
 
-from history_curator import Curator
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules.tools import (
     CallIdsAreUnique,
     ResultsFollowTheirCalls,
-    ServerToolsStayWhole,
 )
 from history_curator.testing import parse_entries, show
-from tests.support.messages import assistant, call, entries, result, user
+from tests.support.messages import call, entries, result, user
 
 
 class TestFinding:
@@ -43,7 +40,7 @@ class TestFinding:
     )
     def test_each_kind_has_its_words(self, given, found):
         violations = ResultsFollowTheirCalls().find(parse_entries(given))
-        assert [(each.index, each.message) for each in violations] == found
+        assert sorted((each.index, each.message) for each in violations) == found
 
     @pytest.mark.parametrize(
         ("rule", "given"),
@@ -78,39 +75,6 @@ class TestRepairing:
         given = entries([user(), call("c1"), nameless])
         repaired = ResultsFollowTheirCalls().repair(given)
         assert (repaired[2].tool_call_id, repaired[2].content) == ("c1", "42")
-
-
-class TestServerTools:
-    @pytest.mark.parametrize(
-        ("kinds", "remaining"),
-        [
-            (["use", "result"], ["use", "result"]),
-            (["result"], []),
-            (["use"], []),
-            (["result", "use"], []),
-        ],
-    )
-    def test_a_block_without_its_other_half_goes(self, kinds, remaining):
-        blocks = {
-            "use": {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
-            "result": {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
-        }
-        text = {"type": "text", "text": "Done."}
-        given = entries([user(), assistant([*(blocks[kind] for kind in kinds), text]), user()])
-        repaired = ServerToolsStayWhole().repair(given)
-        assert [part.raw for part in repaired[1].parts] == [*map(blocks.get, remaining), text]
-        assert bool(ServerToolsStayWhole().find(given)) is (kinds != remaining)
-
-    def test_a_call_of_a_program_that_is_not_here_becomes_a_direct_call(self):
-        beside = {"anthropic": {"caller": {"type": "code_execution_20250825", "tool_id": "s1"}}}
-        asked = ToolCall("t1", "look", "{}", beside)
-        given = [
-            ConversationEntry(MessageRole.USER, "go"),
-            ConversationEntry(MessageRole.ASSISTANT, tool_calls=(asked,)),
-            ConversationEntry(MessageRole.TOOL, "seen", tool_call_id="t1"),
-        ]
-        view = Curator(max_tokens=1_000, provider="anthropic").curate(given).entries
-        assert view[1].tool_calls[0].extra == {"anthropic": {}}
 
 
 class TestIds:

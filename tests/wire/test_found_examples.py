@@ -117,17 +117,6 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
         assert message.keys() == {"role", "content"}
 
 
-@pytest.mark.parametrize("budget", [None, 500])
-def test_unknown_keys_are_stripped(budget):
-    given = [
-        USER | {"timestamp": 1.5},
-        YES | {"trace_id": "x", "refusal": None},
-        user([text("go on")]) | {"at": {"day": 1}},
-    ]
-    curation = Curator(provider="openai", max_tokens=budget).curate(given)
-    assert all(each.keys() <= {"role", "content", "refusal"} for each in curation.messages)
-
-
 ROLES = {"human": "user", "ai": "assistant"}
 
 
@@ -199,13 +188,6 @@ class TestBedrockOrNot:
         with pytest.raises(ConversionError, match=r"content\[0\]: a content block has no type"):
             check_conversation(self.ALONE, provider)
 
-    @pytest.mark.parametrize("provider", OTHERS)
-    def test_the_format_decides_where_it_is_given(self, provider):
-        format, given = BedrockFormat(), list(self.ALONE)
-        assert check_conversation(given, provider, format=format) == []
-        curator = Curator(provider=provider)
-        assert curator.curate(given, format=format).messages[0] is given[0]
-
     @pytest.mark.parametrize("provider", [*PROVIDERS, None])
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
     def test_other_blocks_without_a_type_are_bedrocks_for_everybody(self, provider, kind):
@@ -226,12 +208,6 @@ def test_developer_becomes_system_where_it_is_not_known(provider):
         assert view == given
     else:
         assert view[0] == {"role": "system", "content": "be brief"}
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_placeholder_says_that_the_call_may_have_run(provider):
-    view = repair_conversation([USER, call("callcall1")], provider)
-    assert "may have run" in view[2]["content"]
 
 
 CITATION = {"type": "url_citation", "url": "https://a.b/c", "title": "t"}

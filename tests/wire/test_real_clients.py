@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from history_curator import Curator
+from history_curator.testing import SEQUENCES, parse
 from tests.support.messages import assistant, call, result, system, user
 from tests.wire.generators import broken, steps, text
 
@@ -42,8 +43,9 @@ def conversation(number):
 
 
 def send_all(wire, convert, send):
-    for number in range(VIEWS):
-        messages = [convert(message) for message in conversation(number)]
+    drawn = [conversation(number) for number in range(VIEWS)]
+    for number, given in enumerate([*drawn, *(parse(given) for given, _ in SEQUENCES)]):
+        messages = [convert(message) for message in given]
         curator = Curator(provider=PROFILES[wire.name], max_tokens=(None, 1_000)[number % 2])
         if messages:
             send(curator.curate(messages, tail="request").messages)
@@ -51,10 +53,29 @@ def send_all(wire, convert, send):
     assert len(wire.requests) > VIEWS // 2
 
 
+def arguments_of(asked):
+    return json.loads(asked["function"]["arguments"])
+
+
+def _to_langchain(message):
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    content, name, role = message["content"] or "", message.get("name"), message["role"]
+    if role == "tool":
+        return ToolMessage(content, name=name, tool_call_id=message["tool_call_id"])
+    if role != "assistant":
+        kind = SystemMessage if role == "system" else HumanMessage
+        return kind(content, name=name)
+    calls = [
+        {"id": each["id"], "name": each["function"]["name"], "args": arguments_of(each)}
+        for each in message.get("tool_calls", ())
+    ]
+    return AIMessage(content, name=name, tool_calls=calls)
+
+
 @pytest.mark.parametrize("name", PROFILES)
 def test_langchain(name):
     pytest.importorskip("langchain_core")
-    from tests.conformance.test_langchain_converters import _to_langchain
     from tests.langchain.wires import Wire
 
     wire = Wire(name)
@@ -67,7 +88,7 @@ def _to_llama_index(message):
 
     blocks = [TextBlock(text=message["content"])] if message.get("content") else []
     for each in message.get("tool_calls", ()):
-        name, given = each["function"]["name"], json.loads(each["function"]["arguments"])
+        name, given = each["function"]["name"], arguments_of(each)
         blocks.append(ToolCallBlock(tool_call_id=each["id"], tool_name=name, tool_kwargs=given))
     more = {key: message[key] for key in ("tool_call_id", "name") if key in message}
     return ChatMessage(role=message["role"], blocks=blocks, additional_kwargs=more)
