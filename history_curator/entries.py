@@ -328,11 +328,7 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
         target.write_bytes(content)
         return target
     place = check_folder(target)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{place.name[:32]}.", dir=place.parent)
-    except OSError as error:
-        error.filename = str(target)  # not the name of a file that nobody asked for
-        raise
+    handle, name = tempfile.mkstemp(prefix=f".{place.name[:32]}.", dir=place.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -92,11 +92,6 @@ class TestProfilesDiffer:
         with pytest.raises(ValueError, match="'strip', 'keep'"):
             get_profile("core", reasoning="burn")
 
-    def test_a_profile_of_your_own_is_used_as_it_is(self):
-        own = get_profile("mistral")
-        assert get_profile(own) is own
-        assert check_conversation(parse("U A U"), own) == []
-
 
 class TestViolations:
     def test_positions_are_those_of_the_messages_not_of_their_blocks(self):

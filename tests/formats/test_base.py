@@ -26,7 +26,6 @@ from history_curator.formats import (
     ungroup_items,
 )
 from history_curator.rules import repair_conversation
-from tests.support.messages import call, result, user
 from tests.wire.generators import FORMATS, draw
 
 ALL = [DictFormat(), ResponsesFormat(), GeminiFormat(), BedrockFormat()]
@@ -35,10 +34,6 @@ WRITERS = {"chat": ALL[0], "anthropic": ALL[0]} | {each.name: each for each in A
 
 def nested(depth: int, opening: str = '{"a":', closing: str = "}") -> str:
     return opening * depth + "1" + closing * depth
-
-
-def from_below(levels: int, function: Any) -> Any:
-    return from_below(levels - 1, function) if levels else function()
 
 
 class TestKeys:
@@ -111,14 +106,6 @@ class TestDeepJson:
     )
     def test_it_is_read_up_to_the_limit(self, text):
         assert parse_json(text) == json.loads(text)
-
-    def test_deep_arguments_are_reported_the_same_on_any_stack(self):
-        given = [user(), call("c1"), result("c1")]
-        for depth in (101, 990):
-            given[1]["tool_calls"][0]["function"]["arguments"] = nested(depth)
-            found = check_conversation(given, "core")
-            assert found
-            assert from_below(600, lambda: check_conversation(given, "core")) == found
 
     def test_deep_arguments_that_are_no_text_are_an_error_of_ours(self):
         deep: Any = 1

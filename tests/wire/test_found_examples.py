@@ -9,7 +9,7 @@ import pytest
 from history_curator import Curator, check_conversation, count_tokens
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats import BedrockFormat, find_format, read_entries
+from history_curator.formats import find_format
 from history_curator.rules import PROVIDERS, repair_conversation
 from tests.support.messages import call, result
 from tests.wire.blocks import (
@@ -177,7 +177,6 @@ class TestBedrockOrNot:
 
     ALONE = (CONVERSED,)
     OTHERS = ("openai", "openai-responses", "anthropic", "mistral")
-    USED = (CONVERSED, says({"toolUse": {"toolUseId": "t1", "name": "look"}}))
 
     def test_alone_they_are_bedrocks(self):
         for provider in (None, "core", "portable", "gemini", "bedrock"):
@@ -192,12 +191,6 @@ class TestBedrockOrNot:
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
     def test_other_blocks_without_a_type_are_bedrocks_for_everybody(self, provider, kind):
         assert find_format([user([{kind: {}}])], provider).name == "bedrock"
-
-    @pytest.mark.parametrize("provider", OTHERS)
-    def test_a_view_that_lost_its_blocks_says_the_same_in_either_format(self, provider):
-        view = repair_conversation([*self.USED, *self.ALONE], provider)
-        told = [entry.content for entry in read_entries(view, BedrockFormat())]
-        assert [entry.content for entry in read_entries(view, find_format(view, provider))] == told
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
