@@ -59,8 +59,7 @@ def read_role(message: Any, reading: Reading) -> MessageRole:
     if role is None:
         fix = f"use one of {', '.join(ROLES)}."
         raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
-    is_answer = given == "function" and message.get("tool_call_id") is not None
-    if is_answer or given not in _SENT_ROLES:
+    if given not in _SENT_ROLES:
         reading.repairs.append(f"role: {given!r} is read as {role.value}")
     return role
 
@@ -103,7 +102,6 @@ def build_entry(
         if message[key] is not None:
             reading.check_json(reading.require(message[key], _OTHER_FIELDS[key], key), key)
     extra = {key: value for key, value in message.items() if key not in known}
-    has_role_name = given in _ROLE_NAMES and not (given == "function" and call_id is not None)
     return ConversationEntry(
         role,
         content,
@@ -117,7 +115,7 @@ def build_entry(
         status=status if status in ("error", "success") else None,
         pinned=bool(fields.get("barrier") or extra.get("pinned")),
         metadata=extra or None,
-        role_name=given if has_role_name else None,
+        role_name=given if given in _ROLE_NAMES else None,
         repairs=reading.note,
         **fields,
     )

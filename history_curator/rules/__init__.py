@@ -50,7 +50,6 @@ def repair_conversation(
     *,
     tail: Tail = "request",
     format: MessageFormat | None = None,
-    reasoning: ReasoningMode | None = None,
 ) -> list[Any]:
     """Return a conversation the provider takes; the given one is not changed.
 
@@ -63,7 +62,7 @@ def repair_conversation(
         >>> repair_conversation([asked, stray], provider="openai")
         [{'role': 'user', 'content': 'hi'}]
     """
-    profile = get_profile(provider, reasoning=reasoning)
+    profile = get_profile(provider)
     found = format or find_format(messages, profile.name)
     entries = [entry for _, entry in read_placed(messages, found)]
     repaired = profile.repair(entries, tail)

@@ -36,6 +36,7 @@ _logger = logging.getLogger(__name__)
 EMPTY = "(empty)"
 _FAILED = "[The tool reported an error.]"
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
+_MOST_MARKS = 4
 _MEDIA = {"image", "audio", "video", "file"}
 _SENT_FIELDS = (
     *("content", "name", "parts", "tool_calls", "tool_call_id", "tool_name"),
@@ -286,7 +287,6 @@ def _remove_media(entry: ConversationEntry, media: list[ContentPart]) -> Convers
     return copy_repaired(entry, reason, parts=parts, content=join_text(parts))
 
 
-@dataclass(frozen=True)
 class CacheMarksFit(Rule):
     """At most four cache marks, and those of an hour before those of five minutes.
 
@@ -296,15 +296,15 @@ class CacheMarksFit(Rule):
 
     code = "P14"
 
-    most: int = 4
-
     def check_view(self, entries: Entries) -> list[Finding]:
         marks = [(at, ttl) for at, each in enumerate(entries) for ttl in find_cache_marks(each)]
         last_hour = max((n for n, (_, ttl) in enumerate(marks) if ttl == "1h"), default=-1)
         late = {at for at, ttl in marks[:last_hour] if ttl != "1h"} if last_hour > 0 else set()
         others = [at for at, _ in marks if at not in late]
-        surplus = {*others[1 : 1 + len(others) - self.most]} if len(others) > self.most else set()
-        message = f"{len(others)} cache marks, {self.most} are taken"
+        surplus = (
+            {*others[1 : 1 + len(others) - _MOST_MARKS]} if len(others) > _MOST_MARKS else set()
+        )
+        message = f"{len(others)} cache marks, {_MOST_MARKS} are taken"
         early = "a cache mark of five minutes before one of an hour"
         return sorted([*((at, early) for at in late), *((at, message) for at in surplus)])
 

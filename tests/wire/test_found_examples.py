@@ -161,12 +161,6 @@ class TestTypesOnTheWire:
         while isinstance(deep, list):
             deep = deep.pop()  # a long chain of lists is not freed by itself
 
-    def test_a_function_message_with_a_tool_call_id_answers_its_call(self, provider):
-        odd = {"role": "function", "name": "look", "tool_call_id": "callcall1", "content": "42"}
-        view = repaired([USER, call("callcall1"), odd], provider)
-        assert (view[2]["role"], view[2]["tool_call_id"]) == ("tool", "callcall1")
-        assert view[2]["content"] == "42"
-
     def test_a_tool_message_after_an_anthropic_tool_use_answers_its_call(self, provider):
         given = [USER, says(use("callcall1")), result("callcall1", "42")]
         assert Curator(provider=provider).curate(given).messages[2] == answered("callcall1")
