@@ -91,7 +91,7 @@ def copy_value(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise too_deep()
     if isinstance(value, (dict, Mapping)):
-        copy = dict(value.items())
+        copy = dict(value) if kind is dict else _copy_mapping(value)
         for key, item in copy.items():
             if item.__class__ is not str:
                 copy[key] = copy_value(item, depth + 1)
@@ -106,6 +106,16 @@ def copy_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, int) and kind is not bool:
         return int(value)
     return bytes(value) if kind is bytearray else value
+
+
+def _copy_mapping(value: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return any mapping as a dict; one whose methods fail does so here, and nowhere else."""
+    copy = dict(value.items())
+    for key in value:
+        if key not in value or len(value) != len(copy):
+            raise KeyError(key)
+        value[key], value.get(key)
+    return copy
 
 
 def as_plain(message: Any) -> Any:
