@@ -291,6 +291,19 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     return next((wire for wire in _OBJECTS if wire in extra), "chat")
 
 
+def thinks_late(entry: ConversationEntry) -> bool:
+    """Return whether text stands before the thinking of an answer of Anthropic that has calls.
+
+    An edited answer is written with its thinking first.
+    """
+    if not (entry.reasoning and entry.tool_calls) or entry.original is not None:
+        return False
+    blocks = entry.source.get("content") if isinstance(entry.source, Mapping) else None
+    kinds = [type_of(block) or next(iter(block), "") for block in blocks or () if block]
+    thoughts = [kind in ("thinking", "redacted_thinking", "reasoningContent") for kind in kinds]
+    return any(thoughts) and not thoughts[0]
+
+
 def find_cache_marks(entry: ConversationEntry) -> list[str]:
     """Return how long each cache mark among the blocks of an entry lasts: "5m" or "1h"."""
     blocks = [part.raw for part in entry.parts or ()]

@@ -202,6 +202,8 @@ class BlockFormat(MappingFormat):
     """The key under which a message keeps its blocks."""
     roles: ClassVar[Mapping[str, MessageRole]]
     """The names this format has for our roles; the first of each is the one that is written."""
+    thinks_first: bool = True
+    """Whether the thinking of a message with calls has to stand before everything else."""
 
     _kind_of: Callable[[Any], BlockKind]
     _read_call: Callable[[Any, Reading, str], ToolCall]
@@ -386,6 +388,8 @@ class BlockFormat(MappingFormat):
         recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
         of_entry = entry.tool_calls if calls and entry.role is _ASSISTANT else None
         ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
+        if of_entry and self.thinks_first and ordered[0][0] != "reasoning":
+            ordered.sort(key=lambda slot: slot[0] != "reasoning")
         return [self._write_slot(kind, item) for kind, item, _ in ordered]
 
     def _write_slot(self, kind: str, item: Any) -> Any:

@@ -35,6 +35,7 @@ class GeminiFormat(BlockFormat):
 
     name = "gemini"
     key = "parts"
+    thinks_first = False
     roles: ClassVar[Mapping[str, MessageRole]] = {
         "user": MessageRole.USER,
         "model": MessageRole.ASSISTANT,
@@ -50,8 +51,12 @@ class GeminiFormat(BlockFormat):
         return "reasoning" if block.get("thought") is True else "part"
 
     def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        role = "user" if message.get("role") is None else message["role"]
-        return super()._read_role({**message, "role": role}, reading)
+        given, parts = message.get("role"), message.get("parts")
+        has_call = any(_find_key(as_mapping(part), _CALL) for part in parts or ())
+        if has_call and given in (None, "user", "function"):
+            reading.repairs.append(f"role: {given!r} is read as model, which alone calls functions")
+            return MessageRole.ASSISTANT
+        return super()._read_role({**message, "role": "user" if given is None else given}, reading)
 
     def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         key = _find_key(block, _CALL) or _CALL[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
-from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids
+from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids, thinks_late
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -35,8 +35,9 @@ class ReasoningStaysBound(Rule):
     first call of each step of the current turn.
 
     Repair: reasoning that another provider or model signed is taken off, for Anthropic also
-    unsigned reasoning; a missing Gemini signature gets the documented bypass. After an edited
-    prefix, `mode` says whether reasoning is stripped from closed turns, or kept.
+    unsigned reasoning; thinking is written before the text of a message with calls; a missing
+    Gemini signature gets the documented bypass. After an edited prefix, `mode` says whether
+    reasoning is stripped from closed turns, or kept.
     """
 
     code = "P13"
@@ -54,6 +55,8 @@ class ReasoningStaysBound(Rule):
         found = [message for block in entry.reasoning if not self._is_accepted(block, entry)]
         if count_trailing_reasoning(entry):
             found.append("reasoning that nothing follows")
+        if thinks_late(entry):
+            found.append("text before the thinking of a message with calls")
         return found
 
     def check_view(self, entries: Entries) -> list[Finding]:
@@ -77,6 +80,8 @@ class ReasoningStaysBound(Rule):
         followed = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
         own = tuple(block for block in followed if self._is_accepted(block, entry))
         reason = "reasoning stripped: unsigned, of another provider or model, or nothing follows it"
+        if own == entry.reasoning:
+            reason = "thinking has to come first in a message with calls"
         return _copy_with_reasoning(entry, own, reason)
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:

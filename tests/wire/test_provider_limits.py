@@ -114,6 +114,12 @@ class TestGeminiSignatures:
         given = self.steps({}, {})
         assert check_conversation(given, get_profile("gemini", model="gemini-2.5-pro")) == []
 
+    @pytest.mark.parametrize("role", [{}, {"role": None}, {"role": "user"}])
+    def test_a_call_is_the_models(self, role):
+        called = {**role, "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+        view = mend([ASKED, called, RESPONDED], "gemini")
+        assert [each["role"] for each in view] == ["user", "model", "user"]
+
 
 def test_names_of_bedrock_documents():
     def filed(name: str) -> dict[str, Any]:
@@ -167,6 +173,18 @@ class TestAnthropic:
     def test_results_of_a_message_of_the_role_tool(self):
         given = [USER, says(use()), {"role": "tool", "content": [found()]}]
         assert mend(given, "anthropic")[2] == answered("c1")
+
+    @pytest.mark.parametrize(
+        ("blocks", "expected"),
+        [
+            ([text("x"), THOUGHT, use()], [THOUGHT, text("x"), use()]),
+            ([use(), THOUGHT, use()], [THOUGHT, use()]),
+        ],
+        ids=["text", "a call"],
+    )
+    def test_thinking_stands_before_everything_in_a_message_with_calls(self, blocks, expected):
+        view = mend([USER, says(*blocks), answered("c1")], "anthropic")
+        assert view == [USER, says(*expected), answered("c1")]
 
 
 class TestGemini:
