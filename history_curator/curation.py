@@ -126,14 +126,15 @@ class CallBudgets:
         """Return whether the provider's cache has gone cold after so many idle seconds."""
         return idle_seconds is not None and idle_seconds >= self._lifetime
 
-    def find_cold_units(self, record: Record, *, is_cold: bool) -> set[int]:
+    def find_cold_units(self, call: Call, *, is_cold: bool) -> set[int]:
         """Return the units at whose arrival the provider's cache had gone cold.
 
         Message times tell, or the caller does with `idle`.
         """
-        units, facts = record.pairing.units, record.facts
+        units, facts = call.curated.pairing.units, call.curated.facts
+        names = call.record.fingerprints if self._has_pauses else ()
         cold = {len(units) - 1} if is_cold and units else set[int]()
-        for end, name in enumerate(record.fingerprints, start=1) if self._has_pauses else ():
+        for end, name in enumerate(names, start=1):
             if name in self._requests and self._requests[name].is_cold:
                 before = [position for position, unit in enumerate(units) if unit.start < end]
                 cold.update(before[-1:])

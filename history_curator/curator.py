@@ -276,7 +276,7 @@ class Curator:
             call.tail,
             edited=call.curated is not call.record,
             previous=None if call.budget is None else call.budget.last,
-            cold_units=self._budgets.find_cold_units(call.curated, is_cold=is_cold),
+            cold_units=self._budgets.find_cold_units(call, is_cold=is_cold),
             query=call.options.query,
         )
         view = self._fit(builder, call)

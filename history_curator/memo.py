@@ -25,9 +25,8 @@ MEMO_BYTES = 256 * 2**20
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
-_LISTS, _STATES, _LONGEST_LIST = 4, 8, 200_000
-"""How many lists of messages are recognised as a whole, how many states of the window in each, and
-how many messages in the newest at most."""
+_LISTS, _STATES = 4, 8
+"""How many lists of messages are recognised as a whole, and how many states of the window in each."""
 
 
 class EntryFacts:
@@ -86,7 +85,6 @@ class Record:
         self.places = places
         self._messages = messages
         self._bound = dict(enumerate(entries))
-        self._fingerprinted_by: Record | None = None
         recorded = [each.entry for each in facts]
         self.pairing: Pairing = Pairing(recorded, None if earlier is None else earlier.pairing)
         self.offsets: list[int] = [] if earlier is None else earlier.offsets.copy()
@@ -112,14 +110,13 @@ class Record:
     @property
     def fingerprints(self) -> list[int]:
         """A number for the first entries up to each one, from what their messages say."""
-        record = self if self._fingerprinted_by is None else self._fingerprinted_by
-        known = len(record._fingerprints)
-        name, names = record._fingerprints[-1] if known else 0, []
-        for facts in record.facts[known:]:
+        known = len(self._fingerprints)
+        name, names = self._fingerprints[-1] if known else 0, []
+        for facts in self.facts[known:]:
             name = hash((name, facts.key))
             names.append(name)
-        record._fingerprints[known:] = names
-        return record._fingerprints
+        self._fingerprints[known:] = names
+        return self._fingerprints
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -141,12 +138,6 @@ class Record:
         record = Record(self.facts[:count], messages=self._messages, places=self.places)
         record._bound = self._bound
         return record
-
-    def derive(self, facts: list[EntryFacts], entries: Sequence[ConversationEntry]) -> Record:
-        """Return what managers left of this record; its requests go by the fingerprints of this one."""
-        derived = Record(facts, entries=entries)
-        derived._fingerprinted_by = self
-        return derived
 
     def without_messages(self) -> Record:
         """Return the record without the messages that were given, to be remembered."""
@@ -221,8 +212,6 @@ class Memo:
                 source = entry.source if root is None else root.entry.source
                 found = self._facts_of_entry(entry, source)
             facts.append(found)
-        if known is not None:
-            return known.derive(facts, entries)
         return Record(facts, entries=entries)
 
     def count_entry(self, entry: ConversationEntry) -> int:
@@ -257,8 +246,7 @@ class Memo:
 
     def _keep_list(self, newest: KnownList, past: KnownList | None) -> None:
         """Remember a list instead of its beginning, and other lists while they fit."""
-        kept = [newest] if len(newest.rows) <= _LONGEST_LIST else []
-        free = self.max_bytes - newest.size_bytes
+        kept, free = [newest], self.max_bytes - newest.size_bytes
         for known in [each for each in self._lists if each is not past]:
             free -= known.size_bytes
             if free >= 0 and len(kept) < _LISTS:

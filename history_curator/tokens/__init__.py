@@ -20,11 +20,11 @@ from history_curator.tokens.estimate import (
 from history_curator.tokens.heuristic_counter import HeuristicCounter
 from history_curator.tokens.models import ModelFamily, find_family, window_margin
 from history_curator.tokens.tiktoken_counter import TiktokenCounter
-from history_curator.tokens.truncate import Keep, cap_text, shorten, shorten_tokens
+from history_curator.tokens.truncate import Keep, shorten, shorten_tokens
 
 __all__ = [
     "HeuristicCounter", "Keep", "MessageCounter", "ModelFamily", "TiktokenCounter", "TokenCounter",
-    "Usage", "UsageAnchor", "available_tokens", "cap_text", "count_tokens", "entry_time",
+    "Usage", "UsageAnchor", "available_tokens", "count_tokens", "entry_time",
     "find_family", "get_counter", "parse_time", "read_usage", "shorten", "shorten_tokens",
     "window_margin",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -14,13 +14,11 @@ Keep = Literal["head", "tail", "both"]
 
 MAX_CHARS = 32_768
 """Longest text given to a tokenizer at once; tiktoken panics at 999,999 characters of whitespace."""
-_DENSE = 3
-"""Characters a token, about, of the densest common text. Most have more."""
 # Greedy from one start, or of fixed width: none of them takes more than linear time.
 _WORD_END = re.compile(r".*\S(?= )", re.DOTALL)
 _LINE_END = re.compile(r".*[^\W\d_](?=\n)", re.DOTALL)
-_HEAD_END = re.compile(r".*(?:[^\W\d_]|[0-9])(?=[ \n])", re.DOTALL)
-_TAIL_START = re.compile(r"(?<=\S)(?= \S)|\n(?=[^\W\d_])")
+# Words that may have been cut: half a number is another number.
+_LAST_WORD, _FIRST_WORD = re.compile(r"\s\S{0,32}\Z"), re.compile(r"\A\S{0,32}(?=\s)")
 
 
 def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…") -> str:
@@ -53,7 +51,7 @@ def shorten_tokens(
     """
     if max_tokens <= 0:
         return "" if text else text
-    if not _exceeds(counter, text, max_tokens):
+    if not _exceeds(text, max_tokens, counter):
         return text
     if marker and counter.count(marker) >= max_tokens:
         marker = ""
@@ -75,34 +73,6 @@ def shorten_tokens(
     return _join_ends(text, fitting, keep, marker) if fitting else marker
 
 
-def cap_text(
-    text: str, cap: int, counter: TokenCounter, marker: str
-) -> tuple[str, int | None] | None:
-    """Return a text with its middle left out, and its tokens where they are known.
-
-    None when the text has no more than ``cap`` tokens. The marker has to begin and end with a
-    newline: between a letter or digit and a space, and before a single space, it changes no token
-    beside it, so head, marker and tail add up. Where the text offers no such boundary nearby, or
-    counts are estimates, it is cut anyway and its tokens are left to be counted.
-    """
-    if len(text) <= cap * _DENSE and counter.count(text) <= cap:
-        return None
-    adds_up = getattr(counter, "exact", False) and getattr(counter, "factor", 1.0) == 1.0
-    marker_tokens = counter.count(marker) if adds_up else cap
-    available = cap - marker_tokens
-    head, head_tokens = _fill(text, available // 2, counter, from_end=False)
-    tail, tail_tokens = _fill(text, available - head_tokens, counter, from_end=True)
-    if 0 < head < len(text) - tail < len(text):
-        middle = text[head : len(text) - tail]
-        if not _exceeds(counter, middle, cap - head_tokens - tail_tokens):
-            return None
-        short = text[:head] + marker + text[len(text) - tail :]
-        return short, head_tokens + marker_tokens + tail_tokens
-    if not _exceeds(counter, text, cap):
-        return None
-    return shorten_tokens(text, cap, counter, keep="both", marker=marker), None
-
-
 def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple[str, bool]]:
     """Yield a text in pieces of at most ``max_chars``, each with whether the cut after it is exact.
 
@@ -121,41 +91,19 @@ def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple
 
 
 def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:
-    """Return so many characters of a text with a marker in place of the rest."""
-    if keep == "head":
-        return text[:chars] + marker
-    if keep == "tail":
-        return marker + text[len(text) - chars :]
-    tail = chars // 2
-    return text[: chars - tail] + marker + text[len(text) - tail :]
+    """Return so many characters of a text, less a cut word, with a marker in place of the rest."""
+    tail = {"head": 0, "tail": chars, "both": chars // 2}[keep]
+    head, tail_text = text[: chars - tail], text[len(text) - tail :]
+    return _LAST_WORD.sub("", head) + marker + _FIRST_WORD.sub("", tail_text)
 
 
-def _exceeds(counter: TokenCounter, text: str, limit: int) -> bool:
-    exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
-    return counter.count(text) > limit if exceeds is None else exceeds(text, limit)
-
-
-def _fill(text: str, available: int, counter: TokenCounter, *, from_end: bool) -> tuple[int, int]:
-    """Return how many characters of one end of a text nearly fill so many tokens, and their tokens.
-
-    The first half is taken as if the text were dense, the rest by the density of the first.
-    """
-    chars = tokens = 0
-    size = available * _DENSE // 2
-    for _ in range(6 if available > 0 else 0):
-        if from_end:
-            end = len(text) - chars
-            found = _TAIL_START.search(text, max(end - size, 1), end + 1)
-            piece = text[found.end() : end] if found else ""
-        else:
-            found = _HEAD_END.match(text, chars, chars + size + 1)
-            piece = found[0] if found else ""
-        if not piece:
-            break
-        piece_tokens = counter.count(piece)
-        if tokens + piece_tokens <= available:
-            chars, tokens = chars + len(piece), tokens + piece_tokens
-        if (available - tokens) * 20 <= available:
-            break
-        size = int((available - tokens) * len(piece) / max(1, piece_tokens) * 0.97)
-    return chars, tokens
+def _exceeds(text: str, limit: int, counter: TokenCounter) -> bool:
+    """Return whether a text has more tokens, tokenising little more than those."""
+    at_once, total = max(2_048, 8 * limit), 0
+    if len(text) <= at_once:
+        return counter.count(text) > limit
+    for piece, is_exact in split_for_tokenizer(text, min(at_once, MAX_CHARS)):
+        total += counter.count(piece) - (not is_exact)
+        if total > limit:
+            return True
+    return counter.count(text) > limit

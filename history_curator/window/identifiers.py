@@ -25,7 +25,7 @@ SCANNED_CHARACTERS = 50_000
 _WORD = 400
 """Characters of one word that are looked at; no identifier is as long."""
 
-_RUN = re.compile(r"[#~.\w@/+-]+")
+_RUN = re.compile(rf"[#~.\w@/+-]{{{SHORTEST},}}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _ID = re.compile(r"#?[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 _HINT = re.compile(r"[\d/@]")
@@ -112,8 +112,9 @@ def _is_told(label: str, value: str) -> bool:
     """Whether a value means something under its label: no bare number, and no pair of words."""
     if value.isdigit():
         return _NAMES_NUMBER.search(label) is not None
-    is_path = value.count("/") > 1 or any(each in "._-" or each.isdigit() for each in value)
-    return "/" not in value or " " in value or is_path
+    if "/" not in value or " " in value or value.count("/") > 1:
+        return True
+    return any(each in "._-" or each.isdigit() for each in value)
 
 
 def _find_in_text(entry: ConversationEntry, text: str) -> Iterator[Named]:
@@ -133,23 +134,19 @@ def _find_in_text(entry: ConversationEntry, text: str) -> Iterator[Named]:
         if len(word) < SHORTEST or not _HINT.search(word) or word.startswith("<"):
             continue
         for run in _RUN.findall(word[:_WORD]):
-            for value in _values_in_run(run):
+            for value in _list_values(run) if _HINT.search(run) else ():
                 if SHORTEST <= len(value) <= LONGEST:
                     yield label, value
 
 
-def _values_in_run(run: str) -> Iterator[str]:
-    """Yield the path, the mail address, or the ids and numbers that a run of characters holds."""
+def _list_values(run: str) -> list[str]:
+    """Return the path, the mail address, or the ids and numbers that a run of characters holds."""
     if "@" in run and _MAIL.fullmatch(run.rstrip(".")):
-        yield run.rstrip(".")
-    elif "/" in run:
+        return [run.rstrip(".")]
+    if "/" in run:
         path = run.lstrip("#+").rstrip("/.@~+-#")
-        if "/" in path:
-            yield path
-    else:
-        for value in _ID.findall(run):
-            if any(map(str.isdigit, value)):
-                yield value
+        return [path] if "/" in path else []
+    return [value for value in _ID.findall(run) if _HINT.search(value)]
 
 
 def _walk_values(value: object, label: str) -> Iterator[Named]:

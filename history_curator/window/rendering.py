@@ -12,7 +12,7 @@ from history_curator.entries import ConversationEntry, MessageRole, ToolCall, ha
 from history_curator.formats import parse_object
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
-from history_curator.tokens import cap_text, shorten
+from history_curator.tokens import shorten, shorten_tokens
 from history_curator.units import Pairing, Unit
 
 CAP_SHARE = 0.30
@@ -199,11 +199,11 @@ class Renderer:
         handle = self._handle(entry)
         note = f"; {recall_hint(handle, self.recall_tool)}" if handle else ""
         marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
-        found = cap_text(text, cap, self.memo.counter, marker)
-        if found is None:
+        short = shorten_tokens(text, cap, self.memo.counter, marker=marker)
+        if short is text:
             return entry
         return entry.evolve(
-            content=found[0],
+            content=short,
             truncated=True,
             original_length=entry.original_length or len(text),
             handle=handle,

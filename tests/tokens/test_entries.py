@@ -6,7 +6,6 @@ import math
 import pytest
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.errors import ConfigurationError
 from history_curator.tokens import TiktokenCounter, count_tokens, find_family
 from tests.support.messages import assistant, call, result, system, user
 
@@ -96,40 +95,6 @@ class TestRequests:
         )
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "description": "The city."},
-        "unit": {"type": "string", "description": "Unit", "enum": ["celsius", "fahrenheit"]},
-    },
-}
-FUNCTION = {"name": "weather", "description": "Current weather.", "parameters": SCHEMA}
-
-
-class TestToolSchemas:
-    def test_schemas_follow_the_published_arithmetic(self) -> None:
-        count = counter.count
-        expected = 7 + count("weather:Current weather") + 3
-        expected += 3 + count("city:string:The city") + 3 + count("unit:string:Unit")
-        expected += -3 + 3 + count("celsius") + 3 + count("fahrenheit") + 12
-        assert counter.count_tools([FUNCTION]) == expected
-
-    def test_every_way_to_write_a_tool_costs_the_same(self) -> None:
-        anthropic = {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
-        responses = {"type": "function", **FUNCTION}
-        openai = {"type": "function", "function": FUNCTION}
-        tools = FUNCTION, anthropic, responses, openai
-        assert len({counter.count_tools([tool]) for tool in tools}) == 1
-
-    @pytest.mark.parametrize("tools", [None, []])
-    def test_no_tools_cost_nothing(self, tools: None) -> None:
-        assert counter.count_tools(tools) == 0
-
-    def test_a_callable_is_refused_by_position(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
-            counter.count_tools([FUNCTION, print])  # type: ignore[list-item]
-
-
 class TestImages:
     @pytest.mark.parametrize(
         ("model", "size", "tokens"),
@@ -188,8 +153,9 @@ class TestFamilies:
 
     def test_tools_of_openai_models_carry_a_margin(self) -> None:
         plain, model = TiktokenCounter("o200k_base"), TiktokenCounter("gpt-4o")
+        tools = [{"name": "weather", "description": "Current weather. " * 9}]
         assert model.count("hello world") == plain.count("hello world")
-        assert model.count_tools([FUNCTION]) == math.ceil(plain.count_tools([FUNCTION]) * 1.05)
+        assert model.count_tools(tools) == math.ceil(plain.count_tools(tools) * 1.05)
 
 
 TEXT = "Quarterly figures, region by region. " * 500
