@@ -5,7 +5,6 @@ Messages are not changed: marked ones are copies. No provider is called.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,14 +64,13 @@ class Breakpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """Where to mark a view, and a `key` for routing, the same for all requests of a conversation.
+    """Where to mark a view.
 
     The `places` lie above the least prefix that the provider caches, those worth most first; it
     takes `limit` of them in one request. Of the view's `entries`, `lead` are the system prompt.
     """
 
     places: tuple[Breakpoint, ...]
-    key: str
     entries: int
     lead: int = 0
     limit: int = 0
@@ -85,17 +83,14 @@ class CachePlan:
     def choose(self, others: Sequence[Mark] = ()) -> list[Breakpoint]:
         """Return the breakpoints of a request that carries marks already, in its order.
 
-        With those there are no more than the provider takes, and no shorter ttl stands in front of
-        a longer one.
+        With those there are no more than the provider takes, and ours last as long as those behind.
         """
         chosen: list[Breakpoint] = []
         marked = {mark.after for mark in others}
         for each in self.places:
-            least = max((mark.ttl for mark in others if mark.after >= each.after), default=0.0)
-            most = min((mark.ttl for mark in others if mark.after < each.after), default=_HOUR)
-            is_free = len(chosen) + len(others) < self.limit and each.after not in marked
-            if is_free and least <= most:
-                chosen.append(each._replace(ttl=min(max(each.ttl, least), most)))
+            if len(chosen) + len(others) < self.limit and each.after not in marked:
+                behind = (mark.ttl for mark in others if mark.after > each.after)
+                chosen.append(each._replace(ttl=max(each.ttl, *behind, 0.0)))
         return sorted(chosen, key=lambda each: each.after)
 
 
@@ -128,19 +123,7 @@ def plan_cache(
     for place, after, is_there in worth_most_first:
         if is_there and totals[after] >= max(rules.minimum, 1):
             places.setdefault(after, Breakpoint(place, after, totals[after]))
-    key = _name_conversation(entries)
-    return CachePlan(tuple(places.values()), key, end, lead, rules.breakpoints)
-
-
-def _name_conversation(entries: Sequence[ConversationEntry]) -> str:
-    """Return a key from system entries and the first question, which are in every view."""
-    digest = hashlib.sha256()
-    for entry in entries:
-        if entry.role is MessageRole.SYSTEM or entry.is_real_user:
-            digest.update(f"{entry.role}\0{entry.root.content or ''}\0".encode(errors="replace"))
-        if entry.is_real_user:
-            break
-    return digest.hexdigest()[:32]
+    return CachePlan(tuple(places.values()), end, lead, rules.breakpoints)
 
 
 def cache_control(ttl: float) -> dict[str, str]:

@@ -22,7 +22,7 @@ from history_curator.report import CurationReport
 from history_curator.rules import Tail
 from history_curator.tokens import UsageAnchor, available_tokens, read_usage
 from history_curator.tokens.estimate import Request
-from history_curator.window import View, ViewBuilder, WindowOptions
+from history_curator.window import ViewBuilder, WindowOptions
 
 _CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
 _LONGEST_CACHE_LIFETIME = 3600.0
@@ -105,20 +105,19 @@ class CallBudgets:
         return Budget(limit, overhead, reserve, usual, available, likely, anchor, last)
 
     def remember(
-        self, record: Record, budget: Budget, view: View, counted: int, *, is_cold: bool
+        self, record: Record, budget: Budget, counted: int, *, is_cold: bool
     ) -> Callable[[Any], None] | None:
-        """Remember the request of a call where reports or pauses matter; return what takes its report."""
+        """Remember the request of a call; return a function that takes its report."""
         if not self._learns or not len(record):
             return None
+        name = record.fingerprints[-1]
         request = budget.request(counted)._replace(is_cold=is_cold)
-        has_usage = any(facts.usage is not None for facts in record.facts[-2:])
-        if is_cold or budget.anchor is not None or has_usage or view.is_smaller:
-            self._keep(record.fingerprints[-1], request)
+        self._keep(name, request)
 
         def observe(reported: Any) -> None:
             usage = read_usage(reported)
             if usage is not None:
-                self._take_report(record.fingerprints[-1], request, usage.input)
+                self._take_report(name, request, usage.input)
 
         return observe
 
@@ -160,9 +159,7 @@ class CallBudgets:
         for index in range(len(record) - 1, 0, -1):
             entry = record.facts[index].entry
             if entry.role is MessageRole.ASSISTANT and not (entry.span and entry.span[0]):
-                known = (
-                    self._requests.get(record.fingerprints[index - 1]) if self._requests else None
-                )
+                known = self._requests.get(record.fingerprints[index - 1])
                 answers.append((index, known))
                 if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
                     break

@@ -288,7 +288,7 @@ class Curator:
         shown = call.given if self.mode == "shadow" else call.format.write(entries)
         tokens, error, observe = counted, None, None
         if budget is not None:
-            observe = self._budgets.remember(call.record, budget, view, counted, is_cold=is_cold)
+            observe = self._budgets.remember(call.record, budget, counted, is_cold=is_cold)
             if budget.anchor is not None:
                 tokens = budget.anchor.predict(counted)
                 error = budget.anchor.upper_bound(counted) - tokens

@@ -158,7 +158,7 @@ class MessageCounter:
         key = _digest(text)
         tokens = self._counts.get(key)
         if tokens is None:
-            tokens = sum(self._tokenise(piece) for piece, _ in split_for_tokenizer(text))
+            tokens = sum(map(self._tokenise, split_for_tokenizer(text)))
             self._counts[key] = tokens
             if len(self._counts) > self.max_texts:
                 self._counts.popitem(last=False)
@@ -171,6 +171,9 @@ class MessageCounter:
 
     def _count_text(self, text: str) -> int:
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_counts": OrderedDict()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.name == other.name

@@ -6,10 +6,9 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from string import ascii_lowercase
-from typing import Any
 from unicodedata import normalize
 
 from history_curator.tokens.base import MessageCounter
@@ -64,17 +63,12 @@ class HeuristicCounter(MessageCounter):
         3
     """
 
-    exact = False
-
     def __init__(self, *, factor: float = 1.0) -> None:
         name = "heuristic" if factor == 1.0 else f"heuristic ×{factor:g}"
         super().__init__(name, factor=factor)
 
     def _count_text(self, text: str) -> int:
         return estimate_tokens(text)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(HeuristicCounter, factor=self.factor), ()
 
 
 def estimate_tokens(text: str) -> int:

@@ -6,6 +6,7 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -128,15 +129,8 @@ _PDF_PAGE, _PDF_PAGE_BYTES = 3_000, 10_000
 # Compressed sound at 128 kbit/s and 32 tokens a second, film at 1 Mbit/s and 300, office documents.
 _BYTES_PER_TOKEN = {"audio": 500, "video": 400, "file": 6}
 _PDF_PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_TEXT_TYPE = re.compile(
-    r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|csv|markdown|javascript)|x-sh|sql|toml)"
-    r"|(?:^| )(?:txt|md|csv|html|json|xml)(?: |$)"
-    r"|\.(?:txt|md|csv|tsv|json|xml|html?|ya?ml|py|js|ts|log)(?: |$)"
-)
 _TEXTS = ("title", "context", "filename", "name", "text", "content")
 _DATA = ("data", "file_data", "base64", "bytes")
-_TYPES = ("type", "source_type", "media_type", "mime_type", "mimeType", "document_mimetype",
-          "format")  # fmt: skip
 _HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
 
 
@@ -148,29 +142,24 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int]) -> int:
     """
     fields = list(_text_fields(raw))
     total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
-    named = (str(value) for name, value in fields if name in (*_TYPES, "filename", "name"))
-    described = " ".join(named).lower()
-    data = next((value for name, value in fields if name in _DATA), None)
-    if data is None:
+    given = next((value for name, value in fields if name in _DATA), None)
+    if given is None:
         has_text = any(name in ("text", "content") for name, _ in fields)
         return total + (0 if has_text else MEDIA_TOKENS[kind])
-    if isinstance(data, str) and data.startswith("data:") and "," in data:
-        head, data = data.split(",", 1)
-        described = f"{head[5:].lower()} {described}"
-    if kind == "file" and ("text" in described.split() or _TEXT_TYPE.search(described)):
-        decoded = _decode(data)
-        return total + count(str(data) if decoded is None else decoded.decode("utf-8", "replace"))
-    size = len(data) * 3 // 4 if isinstance(data, str) else len(data)
-    if "pdf" in described:
-        pages = len(_PDF_PAGES.findall(_decode(data) or b"")) or -(-size // _PDF_PAGE_BYTES)
+    data = _decode(given)
+    if data.startswith(b"%PDF"):
+        pages = len(_PDF_PAGES.findall(data)) or -(-len(data) // _PDF_PAGE_BYTES)
         return total + _PDF_PAGE * pages
-    return total + max(MEDIA_TOKENS[kind], size // _BYTES_PER_TOKEN[kind])
+    if kind == "file":
+        with suppress(UnicodeDecodeError):
+            return total + count(data.decode())
+    return total + max(MEDIA_TOKENS[kind], len(data) // _BYTES_PER_TOKEN[kind])
 
 
 def _text_fields(holder: Any, depth: int = 0) -> Iterator[tuple[str, str | bytes]]:
     """Yield the texts and bytes in a block, the outermost first."""
     inner = []
-    for name in (*_TYPES, *_TEXTS, *_DATA, *_HOLDERS):
+    for name in (*_TEXTS, *_DATA, *_HOLDERS):
         value = read_field(holder, name)
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(each, (str, bytes)) and each:
@@ -181,11 +170,14 @@ def _text_fields(holder: Any, depth: int = 0) -> Iterator[tuple[str, str | bytes
         yield from _text_fields(each, depth + 1)
 
 
-def _decode(data: str | bytes) -> bytes | None:
+def _decode(data: str | bytes) -> bytes:
+    """Return the bytes of base64, of a data URL, or of a text that is neither."""
+    if isinstance(data, str) and data.startswith("data:"):
+        data = data.partition(",")[2]
     try:
         return b64decode(data, validate=True)
     except ValueError:
-        return None if isinstance(data, str) else data
+        return data.encode("utf-8", "replace") if isinstance(data, str) else data
 
 
 def read_field(holder: Any, name: str) -> Any:

@@ -8,10 +8,8 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from hashlib import sha1
 from pathlib import Path
-from typing import Any
 
 from history_curator.config import suggest_name
 from history_curator.errors import ConfigurationError
@@ -60,7 +58,6 @@ class TiktokenCounter(MessageCounter):
         self.encoding = family.encoding
         self.model = None if is_encoding else encoding
         factor = family.factor if factor is None else factor
-        self._rebuild = partial(TiktokenCounter, encoding, factor=factor)
         name = encoding if is_encoding else f"{self.encoding}:{family.name}"
         name += "" if factor == family.factor else f" ×{factor:g}"
         super().__init__(name, factor=factor, tool_factor=family.tool_factor, image=family.image)
@@ -78,9 +75,6 @@ class TiktokenCounter(MessageCounter):
     def _count_text(self, text: str) -> int:
         encode = load_encoding(self.encoding)
         return estimate_tokens(text) if encode is None else len(encode(text))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._rebuild, ()
 
 
 def load_encoding(name: str) -> Encode | None:

@@ -73,11 +73,11 @@ def shorten_tokens(
     return _join_ends(text, fitting, keep, marker) if fitting else marker
 
 
-def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple[str, bool]]:
-    """Yield a text in pieces of at most ``max_chars``, each with whether the cut after it is exact.
+def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[str]:
+    """Yield a text in pieces of at most ``max_chars``, cut where no count changes.
 
-    An exact cut lies between a non-space character and U+0020, or between a letter and a newline,
-    and changes no count. Where there is none, the cut may add one token.
+    That is between a non-space character and U+0020, or between a letter and a newline. Where there
+    is no such place, the cut may add one token.
     """
     start = 0
     while len(text) - start > max_chars:
@@ -85,9 +85,9 @@ def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple
         middle = start + max_chars // 2 - 1
         found = _WORD_END.match(text, middle, stop) or _LINE_END.match(text, middle, stop)
         stop = found.end() if found else stop
-        yield text[start:stop], found is not None
+        yield text[start:stop]
         start = stop
-    yield text[start:], True
+    yield text[start:]
 
 
 def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:
@@ -100,10 +100,8 @@ def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:
 def _exceeds(text: str, limit: int, counter: TokenCounter) -> bool:
     """Return whether a text has more tokens, tokenising little more than those."""
     at_once, total = max(2_048, 8 * limit), 0
-    if len(text) <= at_once:
-        return counter.count(text) > limit
-    for piece, is_exact in split_for_tokenizer(text, min(at_once, MAX_CHARS)):
-        total += counter.count(piece) - (not is_exact)
+    for piece in split_for_tokenizer(text, min(at_once, MAX_CHARS)) if len(text) > at_once else ():
+        total += counter.count(piece) - 1  # a cut adds one at most
         if total > limit:
             return True
     return counter.count(text) > limit

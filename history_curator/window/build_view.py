@@ -18,14 +18,7 @@ from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
 from history_curator.window.block import add_block, count_common, is_first_exchange
-from history_curator.window.cutoff import (
-    ANSWERED,
-    Cutoff,
-    UnitSizes,
-    WindowState,
-    WindowStates,
-    find_cutoff,
-)
+from history_curator.window.cutoff import ANSWERED, Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering, WindowOptions
@@ -86,7 +79,7 @@ class ViewBuilder:
         self._previous = previous
         self._cold_units = cold_units
         self._aside = 0  # tokens set aside for a block
-        self._states: dict[int, WindowStates] = {}
+        self._states: dict[int, tuple[WindowState, WindowState]] = {}
 
     def build_unlimited(self) -> View:
         """Return the view without a budget: everything, as the provider takes it."""
@@ -130,7 +123,7 @@ class ViewBuilder:
         units, cutoff = self.pairing.units, view.cutoff
         stable = self._count_stable(view)
         if view.is_smaller and not view.is_shrunk:
-            state = self.find_states(self.usual).now.restore_if_all_fits(limit - self.fixed_tokens)
+            state = self.find_state(self.usual).restore_if_all_fits(limit - self.fixed_tokens)
             usual_entries = list(chain.from_iterable([each.entries for each in self.pieces(state)]))
             stable = min(stable, count_common(view.entries, usual_entries))
         kept = [index for at in cutoff.kept_units for index in units[at].indexes if index >= 0]
@@ -183,12 +176,11 @@ class ViewBuilder:
         """Return the tokens to set aside for the recap of the units before a cutoff."""
         return 0 if self.recap is None else self.recap.size(cutoff, available)
 
-    def find_states(self, available: int) -> WindowStates:
-        """Return what the units come to in so many tokens: now, and for the request before."""
-        found = self._states.get(available)
-        if found is None:
-            found = self._states[available] = find_cutoff(self._sizes, available)
-        return found
+    def find_state(self, available: int, *, previous: bool = False) -> WindowState:
+        """Return what the units come to in so many tokens: now, or for the request before."""
+        if available not in self._states:
+            self._states[available] = find_cutoff(self._sizes, available)
+        return self._states[available][previous]
 
     def round_remaining(self, remaining: int) -> int:
         """Return the tokens to ask a state for where only so many remain for the units."""
@@ -230,8 +222,7 @@ class ViewBuilder:
         """Return the first view that fits: of the usual budget, else of less and less."""
         smaller, available, remaining = False, usual, limit - self.fixed_tokens
         while remaining > 0 or not smaller:
-            states = self.find_states(available)
-            state = states.before if previous else states.now
+            state = self.find_state(available, previous=previous)
             state = state.restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
             if smaller and state.tokens > max(available, remaining if everything else 0):
@@ -267,17 +258,12 @@ class ViewBuilder:
         if self._previous is not None and self._previous.anchor is not None:
             usual = self._round_down(self._previous.usual - self._aside - self.heading.tokens)
             limit = self._previous.available
-        past = self.find_states(usual).before.restore_if_all_fits(limit - self.fixed_tokens)
-        earlier: View | None
-        if limit >= usual + self.fixed_tokens and not view.is_smaller:
-            if past.cutoff == view.cutoff:
-                return True
-            recaps = past.cutoff.recap_tokens or view.cutoff.recap_tokens
-            if past.cutoff.unit != view.cutoff.unit and recaps:
-                return False  # the recap tells of more; it need not be written to see that
-            earlier = self.apply_rules(self.pieces(past), past.cutoff)
-        else:
-            earlier = self._search(usual, limit, previous=True)
+        past = self.find_state(usual, previous=True)
+        past = past.restore_if_all_fits(limit - self.fixed_tokens)
+        fits = past.tokens <= limit - self.fixed_tokens and not view.is_smaller
+        if fits and past.cutoff == view.cutoff:
+            return True
+        earlier = self._search(usual, limit, previous=True)
         return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
 
     def _extends_chat(self, view: View, usual: int, limit: int) -> bool:

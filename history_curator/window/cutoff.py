@@ -78,13 +78,6 @@ class WindowState(NamedTuple):
         return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
 
 
-class WindowStates(NamedTuple):
-    """The state of the window now, and before the newest answer."""
-
-    now: WindowState
-    before: WindowState
-
-
 class UnitSizes:
     """The tokens of the units of a record, each worked out on first use."""
 
@@ -165,15 +158,15 @@ class UnitSizes:
         return self._renderer.memo.counter.count_entry(bridge) if bridge else 0
 
 
-def find_cutoff(sizes: UnitSizes, available: int) -> WindowStates:
+def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowState]:
     """Return the state of the view now, and its state for the request before this one.
 
-    The walk over the units begins at the latest restart point or checkpoint before that request. `available` are the tokens
-    for everything but the system entries in front.
+    The walk over the units begins at the latest restart point or checkpoint before that request.
+    `available` are the tokens for everything but the system entries in front.
     """
     units, answer = sizes.pairing.units, sizes.pairing.newest_answer
     if not units:
-        return WindowStates(WindowState(), WindowState())
+        return WindowState(), WindowState()
     options = sizes.options
     distance = RESTART_BUDGETS * max(1, options.budget or 0) * 4
     key = sizes.number, options.recap, options.compact_to, options.preserve_last_n, available
@@ -196,7 +189,7 @@ def find_cutoff(sizes: UnitSizes, available: int) -> WindowStates:
         if position in restarts:
             state = _restart(sizes, state, available)
         state = _add_unit(sizes, state, size, available)
-    return WindowStates(state, previous)
+    return state, previous
 
 
 def _restart_before(sizes: UnitSizes, answer: int, distance: int) -> WindowState:

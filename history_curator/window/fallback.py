@@ -25,7 +25,7 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
         raise build_error(builder)
     remaining, last = max(0, builder.remaining), len(units) - 1
     less = builder.round_remaining(remaining)
-    cutoff = builder.find_states(less).now.cutoff if remaining else Cutoff()
+    cutoff = builder.find_state(less).cutoff if remaining else Cutoff()
     must_stay = last in _required_units(builder)
     for front in _prefix_options(builder, cutoff):
         available = remaining - sum(piece.tokens for piece in front) + builder.fixed_tokens
@@ -66,7 +66,7 @@ def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Rende
     older = [units[at] for at in _required_units(builder) if at != last]
     if cutoff.unit == last:
         less = builder.round_remaining(max(0, builder.remaining))
-        state = builder.find_states(less).now._replace(end=last)
+        state = builder.find_state(less)._replace(end=last)
         yield [*system, *builder.pieces(state)[1:]]
         yield [*system, *[renderer.bind(renderer.render_full(unit), unit) for unit in older]]
     yield [*system, *[renderer.bind(renderer.clear(unit), unit) for unit in older]]

@@ -46,8 +46,6 @@ USER_CHARACTERS = (480, 280, 160, 90)
 _ANSWER_CHARACTERS, _VALUE_CHARACTERS, _CALL_CHARACTERS, _CALLS = 120, 60, 160, 8
 _PATH_CHARACTERS = 120
 _RECAPS_REMEMBERED = 4
-_ANSWERS = ("answer", "message", "response", "content", "text", "result", "output")
-"""Keys under which an answer in JSON has its text."""
 _FAILED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:failed|failures?|errors?)\b", re.IGNORECASE)
 _ERROR = re.compile(
     r"[\[{<(\"' ]{0,4}(?:tool_use_)?(?:error|exception|traceback|fatal|failed)\b", re.IGNORECASE
@@ -345,11 +343,7 @@ def find_outcome(result: ConversationEntry | None) -> str:
 
 
 def _find_conclusion(text: str) -> str:
-    """Return the end of an answer, where its conclusion is; of JSON the end of its text."""
-    values = parse_object(text) if text.lstrip().startswith("{") else None
-    if values is not None:
-        found = [values[key] for key in _ANSWERS if isinstance(values.get(key), str)]
-        text = (found or [each for each in values.values() if isinstance(each, str)] or [""])[0]
+    """Return the end of an answer, where its conclusion is."""
     text = join_lines(text[-8 * _ANSWER_CHARACTERS :])
     if len(text) <= _ANSWER_CHARACTERS:
         return text

@@ -45,18 +45,16 @@ class TestExactness:
     def test_pieces_put_together_are_the_text(self, parts: list[str]) -> None:
         text = "".join(parts)
         cut = list(split_for_tokenizer(text, 16))
-        assert "".join(piece for piece, _ in cut) == text
-        assert all(len(piece) <= 16 for piece, _ in cut)
+        assert "".join(cut) == text
+        assert max(map(len, cut)) <= 16
 
-    def test_exact_cuts_do_not_change_the_count(self, encoding: Encode) -> None:
+    def test_cuts_at_words_do_not_change_the_count(self, encoding: Encode) -> None:
         dice = random.Random(3)
-        words = [*"\n \t.,;{}()'\"", "don't", "naïve", "漢字", "HTTPServer", "x1", "12345", "\r\n"]
+        words = ["word", "{};", "don't", "naïve", "漢字", "HTTPServer", "x1", "12345", "a\nb"]
         for _ in range(300):
             text = " ".join(dice.choice(words) for _ in range(60))
-            cut = list(split_for_tokenizer(text, 40))
-            slack = sum(not exact for _, exact in cut)
-            total = sum(len(encoding(piece)) for piece, _ in cut)
-            assert 0 <= total - len(encoding(text)) <= slack
+            cut = split_for_tokenizer(text, 40)
+            assert sum(len(encoding(piece)) for piece in cut) == len(encoding(text))
 
     def test_long_prose_is_counted_exactly(
         self, counter: TiktokenCounter, encoding: Encode
