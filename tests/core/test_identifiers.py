@@ -49,9 +49,6 @@ class TestIdentifiersOf:
     def test_words_with_a_slash_and_tags_are_no_identifiers(self) -> None:
         assert names(result("rear/front and/or <b1> </div>")) == []
 
-    def test_prose_gives_none(self) -> None:
-        assert names(result("the weather is fine and nothing happened today")) == []
-
     def test_the_number_taken_from_one_entry_is_bounded(self) -> None:
         listing = "\n".join(f"dir/file{n}.py" for n in range(10_000))
         assert len(names(result(listing))) == 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -182,13 +181,6 @@ def test_a_saved_calibration_starts_another_curator() -> None:
     assert second.curate(messages).tokens == 900
 
 
-def test_a_curator_and_a_curation_can_be_pickled() -> None:
-    curator = pickle.loads(pickle.dumps(Curator(max_tokens=500)))
-    curation = pickle.loads(pickle.dumps(curator.curate([{"role": "user", "content": "a"}])))
-    curation.observe({"prompt_tokens": 9})
-    assert curation.error is None
-
-
 def ask_after_a_report(words: int, more_words: int, reported: int) -> list[Message]:
     """Return a reported question, its answer, and another question."""
     answer: Message = {"role": "assistant", "content": "ok"}
@@ -277,14 +269,6 @@ class TestClock:
         views = [curator.curate(messages[:end]).messages for end in range(1, len(messages), 2)]
         for end in (51, 59):
             assert self.make_curator().curate(messages[:end]).messages == views[end // 2]
-
-
-@pytest.mark.parametrize("factor", [1.2, 1.5])
-@pytest.mark.parametrize("limit", [1_500, 2_500])
-def test_views_as_full_as_possible_fit_the_providers_limit(factor: float, limit: int) -> None:
-    curator = Curator(max_tokens=limit, compact_to=1.0)
-    _, _, counts = run_agent(curator, Provider(factor), carry, requests=60)
-    assert max(counts[4:]) <= limit
 
 
 @pytest.mark.parametrize("factor", [1.3, 1.5])

@@ -155,13 +155,6 @@ class TestFill:
         assert found
         assert min(found) >= 0.55
 
-    @pytest.mark.parametrize("seed", range(4))
-    @pytest.mark.parametrize("kind", ["Japanese", "Python"])
-    def test_units_up_to_a_quarter(self, kind: str, seed: int) -> None:
-        found = fills(chat(kind, 1_840, 30_000, seed), 8_000)
-        assert found
-        assert min(found) >= 0.40
-
 
 @pytest.mark.parametrize(
     ("words", "budget", "most"),

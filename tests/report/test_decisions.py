@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import CurationReport, Curator, SlidingWindowManager
+from history_curator import CurationReport, Curator
 from tests.support.messages import assistant, call, exchange, result, system, user
 
 
@@ -36,16 +36,6 @@ def test_a_decision_names_its_manager(
 ) -> None:
     decisions = report_of(messages, **options).decisions
     assert manager in {each.manager for each in decisions if each.action == action}
-
-
-def test_a_manager_is_named_for_its_own_drops() -> None:
-    messages = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
-    report = report_of(messages, SlidingWindowManager(2))
-    assert report.strategy == "sliding_window"
-    decisions = report.decisions
-    assert {each.manager for each in decisions if each.action == "dropped"} == {
-        "SlidingWindowManager"
-    }
 
 
 def test_a_copy_of_a_report_gives_the_same_decisions() -> None:

@@ -101,22 +101,6 @@ class TestTimeline:
         assert opened.page.locator(".detail").count() == 0
         opened.assert_clean()
 
-    def test_a_sentence_on_top_and_a_legend_say_what_is_to_be_seen(self, show: Any) -> None:
-        given = report()
-        opened = show(given)
-        story = opened.page.locator("#story").text_content()
-        assert story.startswith(f"The model gets {given.curated_count} messages instead of")
-        assert f"{given.actions['dropped']} dropped (before the cutoff" in story
-        opened.page.click("#meanings summary")
-        meanings = opened.page.locator("#meaning-list li").all_text_contents()
-        assert {line.split()[0] for line in meanings} == set(given.actions)
-        assert "dropped not sent" in meanings
-
-    def test_a_message_that_the_rules_leave_out_is_no_cutoff(self, show: Any) -> None:
-        opened = show(Curator().curate([user("hi"), assistant("yes"), user("")]).report)
-        assert opened.page.locator("#cut").count() == 0
-        assert "(the provider's rules leave it out)" in opened.page.locator("#story").text_content()
-
 
 class TestFinding:
     def test_filters_search_and_reset(self, show: Any) -> None:

@@ -110,18 +110,6 @@ class TestComparing:
         assert re.match(r"Call \d+: newest leaves out the question \(message 1\)", story)
         assert opened.page.locator("#row-1").is_visible()
 
-    def test_two_policies_side_by_side(self, show: Any) -> None:
-        opened = show()
-        assert opened.page.locator(".chart").count() == 2
-        assert opened.page.locator("#numbers tr").count() == 2
-        first = opened.page.locator(".timeline .badges").first
-        assert first.locator(".badge").count() == 2
-        opened.page.click(".chart button >> text=all")
-        slide(opened, len(opened.data["calls"]))
-        assert set(opened.page.locator("#filters .chip").all_text_contents()) == {
-            f"kept{len(opened.data['entries']) - 1}"
-        }
-
     def test_what_left_and_was_needed_later_is_listed_and_reached(self, show: Any) -> None:
         opened = show()
         lost = opened.data["policies"][0]["lost"]
@@ -167,11 +155,6 @@ class TestLooks:
         assert len(text) < 400_000
         assert opened.page.locator(".row").count() < 300
         opened.assert_clean()
-
-    def test_a_notebook_shows_it_in_a_sandboxed_frame(self) -> None:
-        cell = SessionPage(repeated_order(4), {"mine": Curator(max_tokens=1_000)})._repr_html_()
-        assert cell.startswith('<iframe title="Session" sandbox="allow-scripts"')
-        assert "<script" not in cell
 
 
 def test_more_than_two_policies_are_refused() -> None:
