@@ -111,19 +111,3 @@ def test_a_message_is_edited_before_every_call() -> None:
         return operations(edit_each_time)
 
     assert session(8 * SIZE) <= LINEAR * session(4 * SIZE)
-
-
-def test_a_message_more_is_pinned_on_every_call() -> None:
-    def session(size: int) -> int:
-        curator = Curator(max_tokens=AMPLE)
-        messages = [{**message, "pinned": True} for message in users(size)]
-        curator.curate(messages)
-
-        def grow() -> None:
-            for at in range(8):
-                messages.append({"role": "user", "content": text(size + at), "pinned": True})
-                curator.curate(messages)
-
-        return operations(grow)
-
-    assert session(2 * SIZE) <= LINEAR * session(SIZE)

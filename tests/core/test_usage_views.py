@@ -264,12 +264,6 @@ class TestClock:
             assert not curator.curate(messages).report.compacted
             assert curator.curate(messages, idle=idle).report.compacted is is_cold
 
-    def test_message_times_alone_decide_whatever_the_wall_clock_says(self) -> None:
-        messages, curator = timed_conversation(pause_at=25), self.make_curator()
-        views = [curator.curate(messages[:end]).messages for end in range(1, len(messages), 2)]
-        for end in (51, 59):
-            assert self.make_curator().curate(messages[:end]).messages == views[end // 2]
-
 
 @pytest.mark.parametrize("factor", [1.3, 1.5])
 def test_exchanges_that_are_shrunk_fit_the_providers_limit(factor: float) -> None:
