@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.caching import CachePlan, find_cache_rules, plan_cache
-from history_curator.entries import ConversationEntry, MessageRole, write_private
+from history_curator.entries import ConversationEntry, write_private
 from history_curator.managers import Step
 from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
@@ -274,9 +274,7 @@ class _DecisionBuilder:
         recorded, entry = self.report.record[index], self.report.view[position]
         fate = _KEPT if entry is recorded else self._find_fate(entry, *_KEPT[:2])
         if is_moved and fate[0] == "kept":
-            is_result = recorded.role is MessageRole.TOOL
-            place = "up to the call it answers" if is_result else "to the front"
-            fate = ("moved", f"moved {place}", "rules")
+            fate = ("moved", "moved up: to its call, or to the front", "rules")
         return self._decide(index, position, entry, fate)
 
     def _decide_absent(self, index: int) -> Decision:

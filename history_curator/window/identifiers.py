@@ -81,16 +81,11 @@ def find_identifiers(entry: ConversationEntry) -> Mentions:
     return Mentions(*swapped)
 
 
-def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[Named]:
-    """Return identifiers, most useful first: used often and lately, arguments before finds.
-
-    Args:
-        mentions: the mentions of each entry, in order, up to the place the ranking is for.
-        half_life: entries after which a mention counts half.
-    """
+def rank_identifiers(mentions: Sequence[Mentions]) -> list[Named]:
+    """Return identifiers, most useful first: used often and lately, arguments before finds."""
     scores: dict[str, float] = {}
     labels: dict[str, str] = {}
-    decay, factor = 0.5 ** (1.0 / half_life), 1.0
+    decay, factor = 0.5 ** (1.0 / HALF_LIFE), 1.0
     for used, found in reversed(mentions):
         for named, weight in ((used, 1.0), (found, FOUND_WEIGHT)):
             for label, value in named:

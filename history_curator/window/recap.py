@@ -61,14 +61,7 @@ class Note(NamedTuple):
 
 
 class Recap:
-    """Sizes and writes the recap of one record.
-
-    Args:
-        record: the conversation.
-        counter: counts the tokens.
-        budget: the budget of the view, in tokens.
-        recall_tool: whether it names a handle for what left; a text is the recall tool's name.
-    """
+    """Sizes and writes the recap of one record; a `recall_tool` gets a handle for what left."""
 
     def __init__(
         self, record: Record, counter: TokenCounter, budget: int, *, recall_tool: bool | str = False
