@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         HistoryLimits, HistoryWarning, ValidatedHistory, format_history, sanitize_history,
         validate_history,
     )
+    from history_curator.cache_loss import CacheLost
     from history_curator.config import CuratorConfig, RetentionConfig
     from history_curator.curator import Curation, Curator
     from history_curator.entries import ConversationEntry, MessageRole, ToolCall
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BudgetUnsatisfiableError", "ComposedManager", "ConfigurationError", "ConversationEntry",
+    "BudgetUnsatisfiableError", "CacheLost", "ComposedManager", "ConfigurationError", "ConversationEntry",
     "ConversationRecorded", "ConversationRunner", "ConversionError", "Curation", "CurationContext",
     "CurationReport", "Curator", "CuratorConfig", "Decision", "EventBus",
     "HeuristicCounter", "HistoryCurated", "HistoryCuratorError", "HistoryLimits", "HistoryManager",
@@ -64,6 +65,7 @@ _NAMES = {
         "HistoryLimits HistoryWarning ValidatedHistory format_history sanitize_history "
         "validate_history"
     ),
+    "cache_loss": "CacheLost",
     "config": "CuratorConfig RetentionConfig",
     "curator": "Curation Curator",
     "entries": "ConversationEntry MessageRole ToolCall",

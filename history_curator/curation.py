@@ -11,13 +11,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
+from history_curator.cache_loss import CacheLost
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.formats import MessageFormat
 from history_curator.managers.base import Step
 from history_curator.memo import Memo, Record
+from history_curator.provider_edits import find_provider_edits
 from history_curator.report import CurationReport
 from history_curator.rules import Tail
 from history_curator.tokens import UsageAnchor, available_tokens, read_usage
@@ -281,6 +284,8 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     compactions: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    started: float = field(default_factory=monotonic)
+    is_checked: bool = False  # whether an answer was compared with the promise of its view
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +307,9 @@ class Curation:
     _report: list[Any] = field(repr=False, compare=False)  # it, or a function that returns it
     error: int | None = None
     _observe: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
+    _check: Callable[[Curation, Any], CacheLost | None] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def report(self) -> CurationReport:
@@ -328,6 +336,32 @@ class Curation:
         """
         if self._observe is not None:
             self._observe(usage)
+        self.check_cache(usage)
+
+    def check_cache(self, answer: Any) -> CacheLost | None:
+        """Return what an answer to this view shows of a lost prompt cache, once; None where all is well.
+
+        `observe` does it as well. A loss is also published on the curator's bus, logged, and a
+        warning in the report.
+        """
+        return None if self._check is None else self._check(self, answer)
+
+    def provider_edits(self) -> dict[str, Any]:
+        """Return the request fields with which the provider shortens the conversation by itself.
+
+        An alternative to `messages`, for the same budget: send the whole record with them. It is not
+        proved to fit, no recap says what left, and no report explains it. Anthropic's clear tool uses,
+        OpenAI's Responses compact; for Bedrock they belong into the body of InvokeModel.
+
+        Examples:
+            >>> from history_curator import Curator
+            >>> curator = Curator(max_tokens=90_000, provider="anthropic")
+            >>> fields = curator.curate([{"role": "user", "content": "hello"}]).provider_edits()
+            >>> fields["context_management"]["edits"][0]["trigger"]["value"]
+            90000
+        """
+        report = self.report
+        return find_provider_edits(report.provider, report.max_tokens, report.compact_to)
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

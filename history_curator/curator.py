@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from history_curator.cache_loss import CacheLost, CacheWatch, SentView
 from history_curator.config import CuratorConfig, CuratorOptions, check_names, check_options
 from history_curator.curation import Call, CallBudgets, CallOptions, Curation
 from history_curator.entries import ConversationEntry, MessageRole
@@ -34,8 +36,8 @@ from history_curator.memo import MEMO_BYTES, Memo, Record
 from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
-from history_curator.tokens import TokenCounter, UsageAnchor, get_counter
-from history_curator.window import STEP, View, ViewBuilder, WindowOptions
+from history_curator.tokens import TokenCounter, UsageAnchor, get_counter, read_usage
+from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
 
 __all__ = ["Curation", "Curator"]
 
@@ -150,9 +152,10 @@ class Curator:
             learns=self._calibration is not False,
             rebuilds=not self.managers,
         )
+        self._cache_watch = CacheWatch(self.name, self.profile.name)
 
     def __getstate__(self) -> dict[str, Any]:
-        memory = ("_memo", "_budgets")
+        memory = ("_memo", "_budgets", "_cache_watch")
         return {key: value for key, value in self.__dict__.items() if key not in memory}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -292,7 +295,8 @@ class Curator:
             if budget.anchor is not None:
                 tokens = budget.anchor.predict(counted)
                 error = budget.anchor.upper_bound(counted) - tokens
-        curation = Curation(ungroup_items(shown), entries, tokens, report, error, observe)
+        check = partial(self._check_cache, call)
+        curation = Curation(ungroup_items(shown), entries, tokens, report, error, observe, check)
         self._publish(curation, call.options.session)
         return curation
 
@@ -379,6 +383,40 @@ class Curator:
             mode=self.mode,
             warnings=call.warnings,
             places=[starts[place] for place in call.record.places],
+            compact_to=COMPACT_TO if self.compact_to is None else self.compact_to,
+        )
+
+    def _check_cache(self, call: Call, curation: Curation, answer: Any) -> CacheLost | None:
+        """Compare the cached tokens of an answer with the promise of the view before, and say so."""
+        if call.is_checked or read_usage(answer) is None:
+            return None
+        call.is_checked = True
+        loss = self._cache_watch.check(self._describe_sent(call, curation), answer)
+        if loss is not None:
+            loss = replace(loss, session_id=getattr(call.options.session, "session_id", None))
+            call.warnings.append(str(loss))
+            logger.warning("%s", loss)
+            if self.bus is not None:
+                self.bus.publish(loss)
+        return loss
+
+    def _describe_sent(self, call: Call, curation: Curation) -> SentView:
+        entries, report, is_shadow = curation.entries, curation.report, self.mode == "shadow"
+        steps, step = [], 0
+        for facts in call.record.facts:
+            if facts.entry.role is not MessageRole.SYSTEM:
+                step = hash((step, facts.key))
+                steps.append(step)
+        return SentView(
+            steps,
+            names=list(map(self._memo.fingerprint, entries)),
+            sizes=list(map(self._memo.count_entry, entries)),
+            prefix=len(entries) if is_shadow else report.prefix_entries,
+            overhead=call.overhead,
+            tools=hash(repr(call.options.tools)),
+            compacted=report.compacted and not is_shadow,
+            time=call.started,
+            idle_seconds=call.options.idle,
         )
 
     def _publish(self, curation: Curation, session: Any) -> None:

@@ -217,6 +217,7 @@ class CuratedModelCall:
                 note_accepted(curator, self.model, usage or answer)
                 if refusal is not None or _is_unexpected(curation, usage):
                     curation.observe(usage)
+                curation.check_cache(usage)
                 return answer
             # A reserve shortens this view alone; another budget would be another cutoff.
             limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens

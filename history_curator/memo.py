@@ -218,6 +218,10 @@ class Memo:
         """Return the tokens of an entry, counted once for all entries with the same content."""
         return self.count(self._facts_of_entry(entry, entry.source))
 
+    def fingerprint(self, entry: ConversationEntry) -> int:
+        """Return a number for the content of an entry."""
+        return hash(_key_of_entry(entry))
+
     def number(self, key: Hashable) -> int:
         """Return a number that stands for a long key."""
         return self._numbers.setdefault(key, len(self._numbers))

@@ -15,6 +15,7 @@ from history_curator.entries import ConversationEntry, write_private
 from history_curator.managers import Step
 from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
+from history_curator.window import COMPACT_TO
 
 __all__ = ["CurationReport", "Decision", "Step"]
 
@@ -81,6 +82,7 @@ class CurationReport:
             before it changed (a late or second result, a system message).
         places: for each recorded entry the index of its message; empty where entries were given.
         mode: ``shadow`` when the full history was sent.
+        compact_to: the share of the budget that a compaction leaves filled.
 
     Examples:
         >>> from history_curator import Curator
@@ -106,6 +108,7 @@ class CurationReport:
     mode: str = "enforce"
     warnings: Sequence[str] = ()
     places: Sequence[int] = ()
+    compact_to: float = COMPACT_TO
 
     def __getstate__(self) -> dict[str, Any]:
         # Managers give their reasons by the identity of entries, which a copy does not have.

@@ -19,7 +19,8 @@ import langchain_history_curator as langchain
 import llamaindex_history_curator as llamaindex
 
 CLASSES: list[type[object]] = [
-    core.ComposedManager, core.ConversationRecorded, core.ConversationRunner, core.CurationContext,
+    core.CacheLost, core.ComposedManager, core.ConversationRecorded, core.ConversationRunner,
+    core.CurationContext,
     core.CuratorConfig, core.HeuristicCounter, core.HistoryCurated,
     core.HistoryWarning, core.ObservableManager, core.PassthroughManager,
     core.RelevanceManager, core.RoleTruncator, core.SlidingWindowManager, core.SummarizingManager,
@@ -43,6 +44,8 @@ def curating(messages: list[dict[str, Any]], manager: core.HistoryManager) -> No
     assert_type(curation, core.Curation)
     assert_type(curation.messages, list[Any])
     assert_type(curation.tokens, int)
+    assert_type(curation.check_cache({"prompt_tokens": 9}), core.CacheLost | None)
+    assert_type(curation.provider_edits(), dict[str, Any])
     report = curation.report
     assert_type(report, core.CurationReport)
     assert_type(report.decisions, tuple[core.Decision, ...])
