@@ -201,7 +201,7 @@ class CacheWatch:
     def _expect(self, previous: _Answered, usage: Usage) -> int:
         """Return the tokens that should be read: those held, less what need not be repeated."""
         before, held = previous.sent, previous.usage.cache_read + previous.usage.cache_write
-        if self._rules.breakpoints == 0:  # such a provider caches every request by itself
+        if self._rules.breakpoints == 0 and usage.tells_cache:  # it caches every request by itself
             held = previous.usage.input
         loose = sum(before.sizes[before.prefix :])
         # A provider counts up to twice as many tokens as we do.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ _WRITE_DETAIL = ("cache_write_tokens", "cache_creation", "priority_cache_creatio
 _READ_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
 _WRITE_BESIDE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
 _READ_WITHIN = ("cachedContentTokenCount", "cached_content_token_count")
+_READ_NAMES = (*_READ_DETAIL, *_READ_BESIDE, *_READ_WITHIN)
 _FIVE_MINUTES, _ONE_HOUR = ("ephemeral_5m_input_tokens",), ("ephemeral_1h_input_tokens",)
 # The fields in which a message, an answer or a line of a log keeps its usage.
 _HOLDERS = ("usage_metadata", "usageMetadata", "usage", "token_usage", "response_metadata",
@@ -60,7 +61,8 @@ class Usage:
 
     `input` is the whole prompt, of which `cache_read` were read from the cache and `cache_write`
     were written to it, `cache_write_1h` of these for an hour. `output` is the answer with its
-    thinking, which was `reasoning` tokens where the provider says so.
+    thinking, which was `reasoning` tokens where the provider says so. `tells_cache` is whether the
+    report says anything about the cache.
     """
 
     input: int
@@ -69,6 +71,7 @@ class Usage:
     output: int = 0
     cache_write_1h: int = 0
     reasoning: int = 0
+    tells_cache: bool = field(default=False, compare=False)
 
     @property
     def uncached(self) -> int:
@@ -97,7 +100,9 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
         return None
     prompt = _read_number(holder, _INPUT)
     if prompt is not None and (usage := _read_fields(holder, prompt)).input:
-        return usage  # an answer that is still streaming reports zeros
+        details = (holder, *(read_field(holder, name) for name in _DETAILS))
+        tells_cache = any(_read_number(each, _READ_NAMES) is not None for each in details)
+        return replace(usage, tells_cache=tells_cache)  # a streaming answer reports zeros
     for name in _HOLDERS if depth < _DEPTH else ():
         inner = read_field(holder, name)
         if name == "additional_kwargs" and inner:

@@ -124,6 +124,16 @@ def test_a_request_below_the_minimum_of_the_model_that_answers_is_named() -> Non
     assert loss.reason == "too small"
 
 
+@pytest.mark.parametrize(("details", "is_noticed"), [({"cached_tokens": 0}, True), (None, False)])
+def test_a_provider_that_caches_by_itself_has_to_say_what_it_read(
+    details: Any, is_noticed: bool
+) -> None:
+    curator, records = Curator(max_tokens=60_000, provider="openai"), requests(10)
+    answer = {"usage": {"prompt_tokens": 5_000, "prompt_tokens_details": details}}
+    assert curator.curate(records[5]).check_cache(answer) is None
+    assert (curator.curate(records[6]).check_cache(answer) is not None) is is_noticed
+
+
 def test_losing_less_than_the_least_that_is_cached_is_no_loss() -> None:
     curator, record = Curator(max_tokens=60_000, provider="anthropic"), requests(4)[2]
     curator.curate(record[:2]).check_cache({"input_tokens": 5, "cache_creation_input_tokens": 900})
