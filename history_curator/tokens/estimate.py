@@ -71,7 +71,7 @@ class Usage:
     output: int = 0
     cache_write_1h: int = 0
     reasoning: int = 0
-    tells_cache: bool = field(default=False, compare=False)
+    tells_cache: bool = field(default=False, compare=False, kw_only=True)
 
     @property
     def uncached(self) -> int:
