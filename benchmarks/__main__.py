@@ -1,6 +1,6 @@
 """Run benchmarks one after the other, and write the tables that the documentation includes.
 
-python -m benchmarks [costs stability usage evidence provider faults]
+python -m benchmarks [costs stability usage evidence provider faults engine]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import os
 from time import perf_counter
 
-NAMES = ("costs", "stability", "usage", "evidence", "recap", "provider", "faults")
+NAMES = ("costs", "stability", "usage", "evidence", "recap", "provider", "faults", "engine")
 
 
 def main() -> None:
