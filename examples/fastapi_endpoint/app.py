@@ -2,30 +2,43 @@
 
 ``POST /api/query`` keeps nothing: the client sends the history along, the endpoint passes on what
 is fit to send. ``POST /api/threads/{thread}`` keeps the history in a store, streams the answer,
-and lets older turns forget their tool details.
+and lets older turns forget their tool details. Any number of workers may share the store.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
+from itertools import dropwhile, islice, takewhile
 from typing import Any
+from uuid import uuid4
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.output_parsers import StrOutputParser
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import sessionmaker
 
+from examples.fastapi_endpoint.fleet import StoredSummaries, create_tables, hold_thread, run_to_end
 from examples.fastapi_endpoint.offline import OfflineChatModel, look_up_service
 from history_curator import (
     HistoryLimits,
     HistoryValidationError,
     RetentionConfig,
+    SummarizingManager,
     sanitize_history,
 )
 from history_curator.boundary import SanitizedHistory
@@ -34,7 +47,7 @@ from langchain_history_curator import CuratedChatMessageHistory, HistoryCurator
 
 LIMITS = HistoryLimits.from_env(base=HistoryLimits.stateless())
 RETENTION = RetentionConfig(preserve_turns=2, persist_tool_invocations="trimmed")
-MAX_TOKENS = 8_000
+MAX_TOKENS = int(os.environ.get("CHAT_MAX_TOKENS", "8000"))
 STORE = os.environ.get("CHAT_STORE", "sqlite:///chat.db")
 STATUS = {"payload": 400, "prompt": 422}
 
@@ -107,47 +120,95 @@ async def query(request: Request) -> dict[str, Any]:
 @cache
 def open_database(url: str) -> Engine:
     """Return the connections to a database, which all requests share."""
-    return create_engine(url)
+    if url.startswith("sqlite"):  # nobody else has it: a fleet makes its tables beforehand
+        create_tables(url)
+    return create_engine(url, pool_pre_ping=True)
 
 
-def open_thread(thread: str) -> CuratedChatMessageHistory:
-    """Return a stored conversation."""
+def open_thread(thread: str, connection: Connection | None = None) -> CuratedChatMessageHistory:
+    """Return a stored conversation; messages are written over the connection, where there is one."""
     from langchain_community.chat_message_histories import SQLChatMessageHistory
 
-    store = SQLChatMessageHistory(thread, connection=open_database(STORE))
-    return CuratedChatMessageHistory(store, max_tokens=MAX_TOKENS, retention=RETENTION)
+    database = open_database(STORE)
+    store = SQLChatMessageHistory(thread, connection=database)
+    if connection is not None:
+        store.session_maker = sessionmaker(connection)
+    summaries = SummarizingManager(MODEL, cache=StoredSummaries(database, thread))
+    return CuratedChatMessageHistory(store, summaries, max_tokens=MAX_TOKENS, retention=RETENTION)
+
+
+@app.get("/health")
+def health(response: Response) -> dict[str, bool]:
+    """Say whether the database answers: without it a worker should get no requests."""
+    try:
+        with open_database(STORE).connect() as connection:
+            connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        response.status_code = 503
+    return {"database": response.status_code != 503}
 
 
 @app.post("/api/threads/{thread}")
 async def ask(thread: str, request: Request) -> StreamingResponse:
-    """Stream the answer to a prompt; the history is kept here."""
+    """Stream the answer to a prompt; the history is kept here.
+
+    A client whose stream broke sends the same request with the same ``Idempotency-Key`` again.
+    """
     prompt = (await read_request(request)).prompt
     assert prompt is not None
-    return StreamingResponse(events(thread, prompt), media_type="text/event-stream")
+    key = request.headers.get("idempotency-key") or str(uuid4())
+    parts = run_to_end(events(thread, prompt, key))
+    return StreamingResponse(parts, media_type="text/event-stream")
 
 
-async def events(thread: str, prompt: str) -> AsyncIterator[str]:
-    """Yield the words of the answer, then what was done for it, without its details."""
-    history = open_thread(thread)
-    await history.aadd_messages([HumanMessage(prompt)])
-    model = MODEL.bind_tools([look_up_service])
-    used: list[dict[str, str]] = []
-    while True:
-        answer = AIMessageChunk("")
-        async for chunk in model.astream(await history.aget_messages()):
-            answer += chunk
-            if chunk.content:
-                yield event("delta", {"text": chunk.content})
-        await history.aadd_messages([message_chunk_to_message(answer)])
-        if not answer.tool_calls:
-            break
-        results = list(run_tools(answer))
-        used += list_tools_used(results)
-        await history.aadd_messages(results)
-    yield event("done", {"tools_used": used})
+async def events(thread: str, prompt: str, key: str) -> AsyncIterator[str]:
+    """Yield the words of the answer, then what was done for it, without its details.
+
+    The question has the key as its id. Where it is stored already, another worker was lost on the
+    way to its answer: the turn goes on from the message that was stored last.
+    """
+    async with hold_thread(STORE, thread) as connection:
+        history = await asyncio.to_thread(open_thread, thread, connection)
+        turn = find_turn(await history.aget_record(), key)
+
+        async def add(messages: list[BaseMessage]) -> None:
+            await history.aadd_messages(messages)
+            turn.extend(messages)
+
+        if not turn:
+            await add([HumanMessage(prompt, id=key)])
+        elif is_answer(turn[-1]):
+            yield event("delta", {"text": turn[-1].text})
+        model = MODEL.bind_tools([look_up_service])
+        while not is_answer(last := turn[-1]):
+            if isinstance(last, AIMessage):
+                await add(list(run_tools(last)))
+                continue
+            answer = AIMessageChunk("")
+            async for chunk in model.astream(await history.aget_messages()):
+                answer += chunk
+                if chunk.content:
+                    yield event("delta", {"text": chunk.content})
+            await add([message_chunk_to_message(answer)])
+        if history.pending:  # the database is down: what waits for it is lost with this request
+            yield event("error", {"detail": "The answer was not stored. Send the request again."})
+        else:
+            yield event("done", {"tools_used": list_tools_used(turn)})
 
 
-def run_tools(answer: AIMessageChunk) -> Iterator[ToolMessage]:
+def find_turn(record: list[BaseMessage], key: str) -> list[BaseMessage]:
+    """Return what is stored of a turn: the question with this id, and what came of it so far."""
+    rest = dropwhile(lambda message: message.id != key, record)
+    question = list(islice(rest, 1))
+    return [*question, *takewhile(lambda message: message.type != "human", rest)]
+
+
+def is_answer(message: BaseMessage) -> bool:
+    """Return whether a turn ends here."""
+    return isinstance(message, AIMessage) and not message.tool_calls
+
+
+def run_tools(answer: AIMessage) -> Iterator[ToolMessage]:
     """Yield the result of every call."""
     for call in answer.tool_calls:
         yield look_up_service.invoke({**call, "type": "tool_call"})

@@ -69,8 +69,9 @@ class OfflineChatModel(BaseChatModel):
     def _answer(self, messages: list[BaseMessage], with_tools: bool) -> AIMessage:
         last = messages[-1]
         if isinstance(last, ToolMessage):
-            known = json.loads(str(last.content))
-            return AIMessage(f"{known['name']} is owned by {known['owner']}.")
+            service = _mentioned(str(last.content))  # the view may show a long result in part
+            owner = SERVICES[service]["owner"] if service else "nobody I know of"
+            return AIMessage(f"{service} is owned by {owner}.")
         question = str(last.content)
         if "list" in question.lower():
             return AIMessage("\n".join(f"{n}. {name}" for n, name in enumerate(SERVICES, 1)))

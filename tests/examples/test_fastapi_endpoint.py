@@ -153,6 +153,42 @@ class TestThreads:
         assert "".join(data.get("text", "") for _, data in events).startswith("Quay is owned")
         assert len(endpoint.example.open_thread("eve").record) == 0
 
+    def test_a_request_that_is_sent_again_is_answered_once(self, endpoint: Any) -> None:
+        answers = [
+            endpoint.post(
+                "/api/threads/cat",
+                json={"prompt": "Who owns Quay?"},
+                headers={"Idempotency-Key": "question 1"},
+            ).text
+            for _ in range(2)
+        ]
+        assert "Quay is owned by the registry team." in answers[1]
+        assert [answer.count("event: done") for answer in answers] == [1, 1]
+        assert len(endpoint.example.open_thread("cat").record) == 4
+
+    @pytest.mark.parametrize("stored", [1, 2, 3])
+    def test_a_turn_goes_on_from_the_message_that_was_stored_last(
+        self, endpoint: Any, stored: int
+    ) -> None:
+        key = {"Idempotency-Key": "question 1"}
+        ask = {"json": {"prompt": "Who owns Quay?"}, "headers": key}
+        endpoint.post(f"/api/threads/whole-{stored}", **ask)
+        whole = endpoint.example.open_thread(f"whole-{stored}").record
+        endpoint.example.open_thread(f"part-{stored}").add_messages(whole[:stored])
+        assert "event: done" in endpoint.post(f"/api/threads/part-{stored}", **ask).text
+        record = endpoint.example.open_thread(f"part-{stored}").record
+        assert [each.content for each in record] == [each.content for each in whole]
+
+
+def test_a_worker_says_whether_its_database_answers(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert endpoint.get("/health").json() == {"database": True}
+    nowhere = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+    monkeypatch.setattr(endpoint.example, "STORE", nowhere)
+    response = endpoint.get("/health")
+    assert (response.status_code, response.json()) == (503, {"database": False})
+
 
 def test_readme_answers_are_what_the_endpoint_says(endpoint: Any) -> None:
     text = README.read_text(encoding="utf-8")
