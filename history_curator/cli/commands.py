@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from history_curator.cli.terminal import (
 )
 from history_curator.config import RetentionConfig
 from history_curator.curator import Curator
-from history_curator.doctor import BUDGETS, Diagnosis, diagnose
+from history_curator.doctor import BUDGETS, Diagnosis, diagnose, judge
 from history_curator.entries import MessageRole, check_folder
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab import (
@@ -45,9 +46,27 @@ def _check_path(path: Path | None) -> Path | None:
     return path
 
 
+def _parse_rise(text: str) -> str:
+    """Refuse a rise that is no percentage."""
+    if not re.fullmatch(r"\+?\d+(\.\d+)?%", text.strip()):
+        raise typer.BadParameter(f"{text!r} is no percentage. Fix: write it like +5%.")
+    return text
+
+
+def _as_share(text: str) -> float:
+    return float(text.strip().strip("+%")) / 100
+
+
+def _split_output(output: Path | None) -> tuple[Path | None, Path | None]:
+    """Return the output as a file of rows or as a file of all numbers, by its ending."""
+    is_table = output is not None and output.suffix == ".parquet"
+    return (output, None) if is_table else (None, output)
+
+
 # fmt: off
 _FILE = typer.Argument(
-    metavar="FILE", help="A file of conversations or a log, a folder, or - for standard input.")
+    metavar="FILE", help="A file of conversations or a log, a folder, or - for standard input; "
+    "also in an object store (s3://…), with the package of fsspec for it.")
 _BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The most tokens a request may have.")
 File = Annotated[str, _FILE]
 Files = Annotated[list[str], _FILE]
@@ -70,7 +89,12 @@ Budgets = Annotated[list[int] | None, typer.Option(
     "--budget", "-b", min=1, help="A budget to replay under; may be repeated.",
     show_default=", ".join(map(str, BUDGETS)))]
 Numbers = Annotated[Path | None, typer.Option(
-    "--output", "-o", callback=_check_path, help="Also write all numbers to this file, as JSON.")]
+    "--output", "-o", callback=_check_path, help="Also write all numbers to this file, as JSON, or to one "
+    "that ends on .parquet a row for each session, in compare for each policy as well.")]
+Scheduler = Annotated[str | None, typer.Option(
+    metavar="ADDRESS", help="Work on the Dask cluster of this scheduler: tcp://host:8786.")]
+Sample = Annotated[int | None, typer.Option(
+    min=1, help="Take so many of the files, the same every time.")]
 Html = Annotated[Path | None, typer.Option(
     "--html", callback=_check_path, help="Also write a page for a browser to this file.")]
 Page = Annotated[Path | None, typer.Option(
@@ -85,8 +109,8 @@ app = typer.Typer(
     name="history-curator",
     cls=Commands,
     help="Keep the full history; send the model a view that fits.",
-    epilog="--version shows the version. Exit codes: 0 done, 1 violations found (check), 2 input or "
-    "settings cannot be used.",
+    epilog="--version shows the version. Exit codes: 0 done, 1 violations found (check) or more than "
+    "the baseline allows (doctor --against), 2 input or settings cannot be used.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -121,11 +145,16 @@ def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
     """Return the conversations that can be read, and a line for everything that cannot."""
     problems: list[str] = []
     conversations = load_conversations(*files, problems=problems)
-    if not conversations:
+    _warn_of_problems(files, len(conversations), problems)
+    return conversations, problems
+
+
+def _warn_of_problems(files: Sequence[str], count: int, problems: Sequence[str]) -> None:
+    """List what could not be read; raise where no conversation was."""
+    if not count:
         nothing = f"{files[0]} holds no conversation. Fix: name another file."
         raise HistoryCuratorError(next(iter(problems), nothing))
     warn([f"Passed over, {len(problems):,} in all:", *problems] if problems else [])
-    return conversations, problems
 
 
 def _read_one(file: str, which: int | None) -> LabConversation:
@@ -260,14 +289,22 @@ def compare(
     counter: Counter = None,
     html: Html = None,
     output: Numbers = None,
+    sample: Sample = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
     policies = _build_policies(policy or policy_names(), max_tokens, provider, counter)
+    parquet, numbers = _split_output(output)
+    problems: list[str] = []
     results = replay(
-        _load(files)[0], policies, max_tokens=max_tokens, pricing=pricing,
-        provider=provider or "core", counter=counter or "o200k_base",
+        files, policies, max_tokens=max_tokens, pricing=pricing, provider=provider or "core",
+        counter=counter or "o200k_base", sample=sample, scheduler=scheduler, parquet=parquet,
+        problems=problems,
     )  # fmt: skip
-    _show(results, html, output)
+    count = sum(each.conversations for each in results.policies.values())
+    _warn_of_problems(files, count, problems)
+    _show(results, html, numbers)
+    say_written(parquet)
 
 
 @app.command(epilog="Example: history-curator demo -n 12000")
@@ -299,7 +336,10 @@ def prune(
         warn(["Dry run: nothing was written. Add --apply to do it."])
 
 
-@app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
+@app.command(
+    epilog="Example: history-curator doctor ~/.claude/projects --html cost.html. With --against the "
+    "exit code is 1 when a call costs more, or calls missed more, than the baseline allows."
+)
 def doctor(
     files: Files,
     *,
@@ -307,7 +347,26 @@ def doctor(
     what_if: Annotated[bool, typer.Option(help="Replay the sessions under policies.")] = True,
     html: Html = None,
     output: Numbers = None,
-) -> None:
+    against: Annotated[Path | None, typer.Option(
+        metavar="BASELINE", exists=True, dir_okay=False, help="Compare with what -o wrote as JSON before.")] = None,
+    max_cost: Annotated[str, typer.Option(
+        callback=_parse_rise, help="How much the cost of a call may rise.")] = "+5%",
+    max_missed: Annotated[str, typer.Option(
+        callback=_parse_rise, help="By how many points the share of missed may rise.")] = "+1%",
+    sample: Sample = None,
+    scheduler: Scheduler = None,
+) -> None:  # fmt: skip
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
-    found = diagnose(files, budgets=(budget or BUDGETS) if what_if else (), progress=True)
-    _show(found, html, output)
+    parquet, numbers = _split_output(output)
+    found = diagnose(
+        files, budgets=(budget or BUDGETS) if what_if else (), progress=True, sample=sample,
+        scheduler=scheduler, parquet=parquet,
+    )  # fmt: skip
+    _show(found, html, numbers)
+    say_written(parquet)
+    if against is not None:
+        shares = {"max_cost": _as_share(max_cost), "max_missed": _as_share(max_missed)}
+        verdict = judge(found, against, **shares)
+        print_findings(verdict.describe())
+        if not verdict.passed:
+            raise typer.Exit(1)

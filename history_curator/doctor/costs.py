@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
@@ -16,7 +16,7 @@ from history_curator.lab import LabConversation, PolicyResult
 from history_curator.lab.conversations import LoggedCall
 from history_curator.lab.policies import View
 from history_curator.lab.prices import PriceSheet, cached_tokens, find_list_prices
-from history_curator.lab.run_replay import Measurement
+from history_curator.lab.run_replay import Measurement, ReplayedCall, add_up
 from history_curator.tokens import TokenCounter
 
 AS_IT_WAS = "as it was"
@@ -38,12 +38,34 @@ class Bust:
     cost: float
 
 
+@dataclass(frozen=True, slots=True)
+class CostlyCall:
+    """A call (numbered from 0) among the most expensive ones for its reason, such as a tool's result.
+
+    Under the reason ``missed`` the amount is the number of things the call missed, not a cost.
+    """
+
+    session: str
+    call: int
+    reason: str
+    amount: float
+    detail: str
+
+
+MISSED = "missed"
+_MOST_BUSTS, _MOST_OF_A_REASON = 1_000, 3
+
+
 @dataclass(slots=True)
 class Tally:
     """The findings in one session, or in several that were added up.
 
     Attributes:
         unlisted: calls of models without a list price.
+        busts, costly_calls: the most expensive only, so that memory does not grow with the logs.
+        lost_calls, lost_tokens, lost_cost: those of all lost caches, by reason.
+        spent: the cost of all calls, by unit and reason.
+        rows: a row for each session; whoever adds sessions up writes them elsewhere.
         costs: by unit and kind of usage.
         kinds, tools: tokens sent over all calls, by kind of content and by tool.
         idle_tools: of those, tokens of results that no later call used any more.
@@ -56,7 +78,9 @@ class Tally:
     unlisted: int = 0
     simulated_read: int = 0
     busts: list[Bust] = field(default_factory=list)
+    costly_calls: list[CostlyCall] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     usage: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     models: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     kinds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -64,6 +88,10 @@ class Tally:
     idle_tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     costs: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     saved: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    spent: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    lost_calls: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    lost_tokens: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    lost_cost: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     replays: dict[str, PolicyResult] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
@@ -72,27 +100,66 @@ class Tally:
             own, more = getattr(self, each.name), getattr(other, each.name)
             if isinstance(own, dict):
                 own.update({key: own[key] + n for key, n in more.items()})
+            elif isinstance(own, list):
+                own.extend(more)
             else:
                 setattr(self, each.name, own + more)
         for name, result in other.replays.items():
             self.replays.setdefault(name, PolicyResult(name)).add(result)
+        self._drop_cheap()
+
+    def _drop_cheap(self) -> None:
+        """Keep the most expensive of the lost caches, and of the calls for each reason."""
+        if len(self.busts) > 2 * _MOST_BUSTS:
+            self.busts = sorted(self.busts, key=lambda bust: -bust.cost)[:_MOST_BUSTS]
+        found, self.costly_calls = sorted(self.costly_calls, key=lambda call: -call.amount), []
+        known = Counter[str]()
+        for call in found:
+            if known[call.reason] < _MOST_OF_A_REASON:
+                self.costly_calls.append(call)
+            known[call.reason] += 1
 
 
 def examine_session(session: LabConversation, measurement: Measurement) -> Tally:
     """Return the findings in one session; without policies nothing is replayed."""
     found = Tally(sessions=1, side_sessions=int(session.is_side), calls=len(session.requests))
-    for call in session.requests:
-        _add_call(call, found)
+    costs = [_add_call(call, found) for call in session.requests]
     found.simulated_read, found.busts = simulate_cache(session)
-    _measure_contents(session, measurement.counter, found)
+    for bust in found.busts:
+        found.lost_calls[bust.reason] += 1
+        found.lost_tokens[bust.reason] += bust.tokens
+        found.lost_cost[bust.reason] += bust.cost
+    sizes = _measure_contents(session, measurement.counter, found)
+    _add_reasons(session, sizes, costs, found)
     if measurement.policies and not found.problems and session.calls:
         session.prices = _prices_of(session)
         _replay(session, measurement, found)
+    found.rows.append(_make_row(session, found))
+    found._drop_cheap()
     return found
 
 
-def _add_call(call: LoggedCall, found: Tally) -> None:
-    """Add the usage of a call, and its cost in USD and in tokens."""
+def _make_row(session: LabConversation, found: Tally) -> dict[str, Any]:
+    """Return what a table of sessions holds about one; missed is what the host's own views missed."""
+    was = found.replays.get(AS_IT_WAS, PolicyResult(AS_IT_WAS))
+    return {
+        "session": session.id,
+        "start": session.requests[0].start,
+        "model": session.requests[0].model,
+        "calls": found.calls,
+        **{kind: round(tokens) for kind, tokens in found.usage.items()},
+        "cost": sum(cost for (unit, _), cost in found.costs.items() if unit == USD),
+        "is_listed": not found.unlisted,
+        "lost_caches": len(found.busts),
+        "lost_cost": sum(bust.cost for bust in found.busts),
+        "needed": was.needed,
+        "missed": was.lost,
+    }
+
+
+def _add_call(call: LoggedCall, found: Tally) -> Mapping[str, float]:
+    """Add the usage of a call, and return its cost in USD and in tokens."""
+    cost = {USD: 0.0, TOKENS: 0.0}
     usage, sheet, long = call.usage, find_list_prices(call.model), call.usage.cache_write_1h
     found.models[call.model or "unknown"] += 1
     found.unlisted += not sheet.is_listed
@@ -104,8 +171,50 @@ def _add_call(call: LoggedCall, found: Tally) -> None:
         ("output", usage.output, sheet.output),
     ):
         found.usage[kind] += tokens
-        found.costs[USD, kind] += tokens * factor * sheet.input_per_million / 1e6
-        found.costs[TOKENS, kind] += tokens * factor / 1e6 if kind != "output" else 0.0
+        plain = tokens * factor / 1e6
+        for unit, spent in (
+            (USD, plain * sheet.input_per_million),
+            (TOKENS, plain if kind != "output" else 0.0),
+        ):
+            found.costs[unit, kind] += spent
+            cost[unit] += spent
+    return cost
+
+
+def _add_reasons(
+    session: LabConversation,
+    sizes: Sequence[int],
+    costs: Sequence[Mapping[str, float]],
+    found: Tally,
+) -> None:
+    """Add the cost of each call under its reason: a lost cache, or the largest of its new messages."""
+    lost = {bust.call: f"cache lost: {bust.reason}" for bust in found.busts}
+    names = name_calls(session) if sizes else {}
+    start = 0
+    for number, (call, cost) in enumerate(zip(session.requests, costs, strict=True)):
+        reason = lost.get(number, "" if number else "start of a session")
+        end = bisect_left(session.homes, call.position) if sizes else 0
+        newest = max(range(start, end), key=sizes.__getitem__, default=None)
+        if not reason:
+            reason = "nothing new" if newest is None else kind_of(session.entries[newest], names)
+        for unit, spent in cost.items():
+            found.spent[unit, reason] += spent
+        detail = f"{call.usage.input:,} tokens, {call.usage.cache_read:,} of them from the cache"
+        found.costly_calls.append(CostlyCall(session.id, number, reason, cost[USD], detail))
+        start = max(start, end)
+
+
+def name_calls(session: LabConversation) -> dict[str, str]:
+    """Return the tool of each call, by the call's id."""
+    return {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
+
+
+def kind_of(entry: ConversationEntry, names: Mapping[str, str]) -> str:
+    """Return what an entry is, with the tool of a result or of calls."""
+    if entry.role is MessageRole.TOOL:
+        return f"result of {entry.tool_name or names.get(entry.tool_call_id or '', 'tool')}"
+    calls = entry.tool_calls
+    return f"call of {calls[0].name}" if calls else f"{entry.role.value} text"
 
 
 def _replay(session: LabConversation, measurement: Measurement, found: Tally) -> None:
@@ -114,13 +223,30 @@ def _replay(session: LabConversation, measurement: Measurement, found: Tally) ->
     What the session paid for its prompts is multiplied by the cost of a policy's replay over that of
     the host's own views: errors that the replay makes for both cancel out.
     """
-    results = measurement.run(session)
-    was = results[0].cost
+    others = {name: each for name, each in measurement.policies.items() if name != AS_IT_WAS}
+    calls = measurement.replay_calls(AS_IT_WAS, session, session.calls)
+    own = add_up(AS_IT_WAS, session, _note_missed(session, calls, found))
+    results = [own, *replace(measurement, policies=others).run(session)]
+    was = own.cost
     for result in results:
         found.replays[result.name] = result
         for (unit, kind), paid in found.costs.items():
             if was and kind != "output":
                 found.saved[unit, result.name] += paid * (1 - result.cost / was)
+
+
+def _note_missed(
+    session: LabConversation, calls: Iterator[ReplayedCall], found: Tally
+) -> Iterator[ReplayedCall]:
+    """Note which calls missed something, and pass them on."""
+    positions = [call.position for call in session.requests]
+    for index, call in zip(session.calls, calls, strict=True):
+        if call.lost:
+            number = max(0, bisect_right(positions, session.homes[index]) - 1)
+            detail = f"missed {len(call.lost):,}, such as {call.lost[0].value[:60]}"
+            missed = CostlyCall(session.id, number, MISSED, len(call.lost), detail)
+            found.costly_calls.append(missed)
+        yield call
 
 
 def find_prompt_start(session: LabConversation, position: int) -> tuple[int, str]:
@@ -142,8 +268,12 @@ def send_as_it_was(conversation: LabConversation, _counter: TokenCounter) -> Vie
     return view
 
 
-def _measure_contents(session: LabConversation, counter: TokenCounter, found: Tally) -> None:
-    """Add the contents of a session's prompts: every entry counts for each call that sent it.
+def _measure_contents(
+    session: LabConversation, counter: TokenCounter, found: Tally
+) -> Sequence[int]:
+    """Add the contents of a session's prompts, and return the size of each entry.
+
+    Every entry counts for each call that sent it.
 
     They are in the provider's tokens. What the log does not show of every prompt becomes ``hidden``.
     """
@@ -155,7 +285,7 @@ def _measure_contents(session: LabConversation, counter: TokenCounter, found: Ta
         sizes = []
     if not sizes:
         found.kinds["not in the log"] += sum(inputs)
-        return
+        return sizes
     prompts: list[range] = []  # the entries that each call sent
     counted: list[int] = []
     for call in session.requests:
@@ -173,6 +303,7 @@ def _measure_contents(session: LabConversation, counter: TokenCounter, found: Ta
     for tokens in (found.kinds, found.tools, found.idle_tools):
         tokens.update({key: n * scale for key, n in tokens.items()})
     found.kinds["not in the log"] += max(0.0, sum(inputs) - shown)
+    return sizes
 
 
 def _find_ratio(inputs: Sequence[int], counted: Sequence[int]) -> float:
@@ -191,7 +322,7 @@ def _attribute_tokens(
     """Add up what each kind of content and each tool took of the prompts."""
     needs = (each for some in session.dependencies.values() for each in some)
     last_use = {each.sources[-1]: each.call for each in needs}  # calls are in order
-    names = {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
+    names = name_calls(session)
     for index, (entry, size) in enumerate(zip(session.entries, sizes, strict=True)):
         sent, calls = [prompt for prompt in prompts if index in prompt], entry.tool_calls or ()
         if not sent:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,31 @@ from history_curator.doctor.costs import (
     TOKENS,
     USD,
     Bust,
+    CostlyCall,
     Tally,
-    examine_session,
     send_as_it_was,
 )
+from history_curator.doctor.reading import (
+    examine_file,
+    examine_sessions,
+    find_repeats,
+    index_file,
+    read_charged,
+)
 from history_curator.errors import ConversionError
-from history_curator.lab import LabConversation, Policy, named_policy
-from history_curator.lab.files import collect_errors, find_files, read_file
-from history_curator.lab.logs import read_requests
+from history_curator.lab import Policy, named_policy
+from history_curator.lab.files import choose_files, find_files
 from history_curator.lab.prices import get_prices
 from history_curator.lab.results import Findings, Table, count_of, percent, show_progress
-from history_curator.lab.run_replay import Measurement, map_conversations
+from history_curator.lab.rows import write_rows
+from history_curator.lab.run_replay import Measurement
+from history_curator.lab.workers import FEW_FILES, run_tasks
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
 PEERS = ("trim_messages", "clear-tool-uses")
+_MANY_FILES = 200
+"""For fewer files processes take longer to start than the files to read."""
 
 _USAGE_KINDS = ("input", "cache_read", "cache_write", "output")
 _USAGE_NAMES = {
@@ -75,7 +85,11 @@ class Diagnosis:
         cost: the same in money, with their ``total`` and the ``unit``: ``USD`` when every model
             has a list price, otherwise millions of tokens at the plain input price.
         simulated_read: tokens that should have been read from the cache.
-        busts: the calls that lost the cache, the most expensive first.
+        lost: the calls that lost the cache, by reason: their number, the tokens and the cost.
+        busts: these calls, the most expensive first; at most a thousand or two of them.
+        spent: the cost of all calls by reason: a lost cache, or the largest of their new messages.
+        costly_calls: for each of these reasons, and for what calls missed, the three worst calls.
+        sample: a line that says that not all files were read, or nothing.
     """
 
     sessions: int
@@ -84,11 +98,15 @@ class Diagnosis:
     usage: dict[str, int]
     cost: dict[str, Any]
     simulated_read: int
+    lost: Mapping[str, tuple[int, int, float]]
     busts: Sequence[Bust] = field(repr=False)
     kinds: dict[str, int]
     tools: Sequence[ToolShare]
     what_if: Sequence[WhatIf]
     models: dict[str, int]
+    spent: Mapping[str, float] = field(default_factory=dict)
+    costly_calls: Sequence[CostlyCall] = field(default=(), repr=False)
+    sample: str = ""
     problems: Sequence[str] = ()
 
     def to_json(self) -> str:
@@ -121,12 +139,12 @@ class Diagnosis:
 
     def sentences(self) -> list[str]:
         """Return the most important findings, in sentences."""
-        total, found = self.cost["total"], []
-        if self.busts and total:
-            share = percent(sum(bust.cost for bust in self.busts) / total)
-            reason, (calls, _, _) = next(iter(self.busts_by_reason().items()))
+        total, found = self.cost["total"], [self.sample] if self.sample else []
+        if self.lost and total:
+            share = percent(sum(cost for _, _, cost in self.lost.values()) / total)
+            reason, (calls, _, _) = next(iter(self.lost.items()))
             found.append(
-                f"{count_of(len(self.busts), 'call')} lost the cache, which took {share} of "
+                f"{count_of(sum(n for n, _, _ in self.lost.values()), 'call')} lost the cache, which took {share} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
             )
         return [*found, self._advise()] if len(self.what_if) > 1 else found
@@ -148,14 +166,6 @@ class Diagnosis:
             f"have {lost}{before}."
         )
 
-    def busts_by_reason(self) -> dict[str, tuple[int, int, float]]:
-        """Return calls, tokens and cost by the reason the cache was lost, the most expensive first."""
-        total: dict[str, tuple[int, int, float]] = {}
-        for each in self.busts:
-            calls, tokens, cost = total.get(each.reason, (0, 0, 0.0))
-            total[each.reason] = (calls + 1, tokens + each.tokens, cost + each.cost)
-        return dict(sorted(total.items(), key=lambda item: -item[1][2]))
-
     def tables(self, most: int) -> list[Table]:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
@@ -171,7 +181,7 @@ class Diagnosis:
                 for t in self.tools[:most]]),
             ("Why the cache was lost", ",calls,tokens,cost,of all", [
                 (reason, f"{calls:,}", f"{tokens:,}", money(cost), percent(cost / total, 1))
-                for reason, (calls, tokens, cost) in self.busts_by_reason().items()]),
+                for reason, (calls, tokens, cost) in self.lost.items()]),
             ("The most expensive of these calls", "session,call,tokens,cost,why", [
                 (bust.session[:14], str(bust.call), f"{bust.tokens:,}", money(bust.cost),
                  bust.reason)
@@ -199,28 +209,64 @@ def diagnose(
     counter: Any = "o200k_base",
     progress: bool = False,
     executor: Any = None,
+    scheduler: str | None = None,
+    sample: int | None = None,
+    parquet: str | Path | None = None,
 ) -> Diagnosis:
     """Read logs and report costs, their causes and lost caches; no data leaves the machine.
 
     ``what_if`` replays them under the default policy at each of the ``budgets`` (none leaves it
-    out) and under ``peers``, policies by name; ``counter`` and ``executor`` are those of
-    `history_curator.lab.replay`.
+    out) and under ``peers``, policies by name; ``counter``, ``executor``, ``scheduler`` and ``sample``
+    are those of `history_curator.lab.replay`. ``parquet`` is a file for a row of each session.
+
+    The files are read twice: before the examination, to charge an answer that several sessions have
+    once, in the oldest of them.
 
     Raises:
         ConversionError: when no log holds usage.
     """
-    sessions, problems = read_logs(paths, progress=progress)
+    files, told = choose_files(find_files(paths), sample)
     chosen = [("curator", budget) for budget in budgets]
     chosen += [(peer, min(budgets)) for peer in peers if budgets]
     policies = {AS_IT_WAS: Policy(send_as_it_was)} if chosen else {}
     policies |= {f"{name} {budget}": named_policy(name, budget) for name, budget in chosen}
     measurement = Measurement(policies, get_counter(counter), None, get_prices("anthropic"))
-    where = executor if policies else "serial"  # without a replay processes take longer to start
-    examined = map_conversations(partial(examine_session, measurement=measurement), sessions, where)
-    total = Tally(problems=problems)
-    for each in show_progress(examined, "sessions", len(sessions), visible=progress):
-        total.add(each)
-    return diagnose_tally(total, policies)
+    is_few = "-" in files or (len(files) < FEW_FILES and scheduler is None)
+    reading = "serial" if is_few or (executor is None and len(files) < _MANY_FILES) else executor
+    indexes = list(
+        show_progress(
+            run_tasks(index_file, files, reading, scheduler),
+            "reading",
+            len(files),
+            visible=progress,
+        )
+    )
+    left_out, total = find_repeats(indexes), Tally()
+    tasks: list[Any] = [(path, left_out.get(number, {})) for number, path in enumerate(files)]
+    examine: Callable[[Any], Tally] = partial(examine_file, measurement=measurement)
+    if is_few:
+        tasks = [[session] for task in tasks for session in read_charged(task, total.problems)]
+        examine = partial(examine_sessions, measurement=measurement)
+    where = executor if policies and len(tasks) > 1 else reading
+    examined = run_tasks(examine, tasks, where, scheduler)
+    with write_rows(parquet) as write:
+        for each in show_progress(examined, "examining", len(tasks), visible=progress):
+            write(each.rows)
+            each.rows = []
+            total.add(each)
+    if not total.calls:
+        raise _explain_absence(total.problems[0])
+    return replace(diagnose_tally(total, policies), sample=told)
+
+
+def _explain_absence(problem: str) -> ConversionError:
+    """Return the error for logs of which none holds usage, by the first problem in reading them."""
+    first, _, fix = problem.rstrip(".").partition(". Fix: ")
+    otherwise = (
+        "pass logs of Claude Code or Codex, or JSON lines with a usage object each; "
+        "conversations without usage are read by `history-curator compare`"
+    )
+    return ConversionError(f"{first}.", fix=f"{fix or otherwise}.")
 
 
 def diagnose_tally(total: Tally, policies: Mapping[str, Policy]) -> Diagnosis:
@@ -243,6 +289,10 @@ def diagnose_tally(total: Tally, policies: Mapping[str, Policy]) -> Diagnosis:
         usage=usage,
         cost=cost,
         simulated_read=total.simulated_read,
+        lost={
+            reason: (round(total.lost_calls[reason]), round(total.lost_tokens[reason]), lost)
+            for reason, lost in _order_sums(total.lost_cost)
+        },
         busts=sorted(total.busts, key=lambda bust: -bust.cost),
         kinds=kinds,
         tools=[
@@ -250,42 +300,19 @@ def diagnose_tally(total: Tally, policies: Mapping[str, Policy]) -> Diagnosis:
         ],
         what_if=what_if,
         models=_round_sums(total.models),
+        spent=dict(_order_sums({key: n for (each, key), n in total.spent.items() if each == unit})),
+        costly_calls=total.costly_calls,
         problems=tuple(total.problems),
     )
 
 
-def read_logs(
-    paths: Iterable[str | Path], *, progress: bool = False
-) -> tuple[list[LabConversation], list[str]]:
-    """Return the sessions with requests, and a line for everything unreadable.
-
-    A resumed session repeats answers: each is charged once, in the oldest session that has it.
-    """
-    files, problems = find_files(paths), list[str]()
-    sessions: list[LabConversation] = []
-    for file in show_progress(files, "reading", len(files), visible=progress):
-        with collect_errors(problems, file):
-            found = [each for each in read_file(file, problems, read_requests) if each.requests]
-            problems += [] if found else [f"{file}: no request with usage in it"]
-            sessions += found
-    if not sessions:
-        first, _, fix = problems[0].rstrip(".").partition(". Fix: ")
-        otherwise = (
-            "pass logs of Claude Code or Codex, or JSON lines with a usage object each; "
-            "conversations without usage are read by `history-curator compare`"
-        )
-        raise ConversionError(f"{first}.", fix=f"{fix or otherwise}.")
-    charged: set[str] = set()
-    for session in sorted(sessions, key=lambda each: each.requests[0].start or 0.0):
-        session.requests = [call for call in session.requests if call.id not in charged]
-        charged.update(call.id for call in session.requests)
-    return [session for session in sessions if session.requests], problems
+def _order_sums(sums: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _round_sums(sums: Mapping[str, float]) -> dict[str, int]:
     """Return sums as whole numbers, the largest first."""
-    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    return {key: round(value) for key, value in ordered}
+    return {key: round(value) for key, value in _order_sums(sums)}
 
 
 def money(cost: float) -> str:

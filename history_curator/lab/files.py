@@ -1,21 +1,24 @@
-"""Read conversations from files, folders and patterns."""
+"""Read conversations from files, folders and patterns, on this machine or in an object store."""
 
 from __future__ import annotations
 
 import glob
 import gzip
+import hashlib
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
-from history_curator.lab.conversations import LabConversation
+from history_curator.lab.conversations import LabConversation, import_extra
 from history_curator.lab.logs import Reader, read_log
 
 MAX_BYTES = 2**31
@@ -24,10 +27,24 @@ _ENDINGS = (".json", ".jsonl", ".ndjson")
 _MESSAGE_KEYS = ("messages", "input", "contents")
 
 
+def choose_files(files: Sequence[str], sample: int | None) -> tuple[list[str], str]:
+    """Return a sample of the files, the same every time, and a line that says what it is."""
+    if sample is None or sample >= len(files):
+        return list(files), ""
+    chosen = set(nsmallest(sample, files, key=lambda path: hashlib.sha256(path.encode()).digest()))
+    told = f"A sample: {sample:,} of {len(files):,} files, chosen by their names."
+    return [path for path in files if path in chosen], told
+
+
+def as_paths(source: Any) -> list[str | Path]:
+    """Return a path or a list of paths as a list, and an empty one for anything else."""
+    given = [source] if isinstance(source, (str, Path)) else source
+    is_paths = isinstance(given, (list, tuple)) and all(isinstance(n, (str, Path)) for n in given)
+    return list(given) if is_paths else []
+
+
 def as_conversations(source: Any) -> list[LabConversation]:
-    """Return conversations from a path, one list of messages, or several lists or mappings."""
-    if isinstance(source, (str, Path)):
-        return load_conversations(source)
+    """Return conversations from one list of messages, or several lists or mappings."""
     items = [source] if isinstance(source, (LabConversation, Mapping)) else list(source)
     if items and (_is_message(items[0]) or hasattr(items[0], "content")):
         items = [items]
@@ -79,9 +96,10 @@ def find_files(sources: Iterable[str | Path]) -> list[str]:
     found: list[str] = []
     for source in map(str, sources):
         inside, path = [source], Path(source)
-        if path.is_dir():
-            names = (str(each) for each in path.rglob("*") if each.is_file())
-            inside = sorted(n for n in names if n.lower().removesuffix(".gz").endswith(_ENDINGS))
+        if "://" in source:
+            inside = _find_objects(source)
+        elif path.is_dir():
+            inside = _keep_readable(str(each) for each in path.rglob("*") if each.is_file())
         elif glob.has_magic(source) and not path.exists():
             inside = sorted(glob.glob(source, recursive=True))
         if not inside:
@@ -89,6 +107,36 @@ def find_files(sources: Iterable[str | Path]) -> list[str]:
             raise ConversionError(f"{source} holds no file to read.", fix=fix)
         found += inside
     return list(dict.fromkeys(found))
+
+
+def _find_objects(url: str) -> list[str]:
+    """Return the objects that a URL such as ``s3://bucket/logs`` stands for, as `find_files` does."""
+    with _name_store_errors(url):
+        system, place = import_extra("fsspec", "scale").core.url_to_fs(url)
+        if glob.has_magic(place):
+            return sorted(map(system.unstrip_protocol, system.glob(place)))
+        if not system.isdir(place):
+            return [url]
+        return _keep_readable(map(system.unstrip_protocol, system.find(place)))
+
+
+@contextmanager
+def _name_store_errors(url: str) -> Iterator[None]:
+    """Turn the errors of an object store's own library into one that names the URL."""
+    try:
+        yield
+    except (OSError, ImportError):
+        raise
+    except Exception as error:
+        problem = (
+            f"{url}: {error} ({type(error).__name__}). Fix: check the URL and your credentials."
+        )
+        raise OSError(problem) from error
+
+
+def _keep_readable(names: Iterable[str]) -> list[str]:
+    """Return the names that end like files of conversations, in order."""
+    return sorted(n for n in names if n.lower().removesuffix(".gz").endswith(_ENDINGS))
 
 
 def read_file(
@@ -141,7 +189,7 @@ def _parse(text: str) -> tuple[Any, str]:
 
 def read_text(path: str) -> str:
     """Return the text of a file or standard input (``-``), unpacked where it is gzip."""
-    raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    raw = _read_bytes(path)
     try:
         if raw[:2] == b"\x1f\x8b":
             most = min(MAX_BYTES, max(2**26, 100 * len(raw)))
@@ -153,6 +201,21 @@ def read_text(path: str) -> str:
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         problem = f"{path} is not UTF-8 text or gzip: {error}."
         raise ConversionError(problem, fix="save it as UTF-8, or pack it again.") from error
+
+
+def _read_bytes(path: str) -> bytes:
+    if path == "-":
+        return _read_once(sys.stdin.buffer)
+    if "://" in path:
+        with _name_store_errors(path), import_extra("fsspec", "scale").open(path, "rb") as file:
+            return bytes(file.read())
+    return Path(path).read_bytes()
+
+
+@lru_cache(maxsize=1)
+def _read_once(stream: Any) -> bytes:
+    """Return what a stream holds, also when it is asked for again."""
+    return bytes(stream.read())
 
 
 def write_text(text: str, path: Path | None) -> None:

@@ -91,7 +91,7 @@ def read_requests(rows: Iterable[Any], name: str) -> list[LabConversation]:
         _add_sent(session, sent, before, time)
         last_sent[key] = sent or before
         session.tools = tools if isinstance(tools, list) and tools else session.tools
-        answer = str(row.get("id") or f"{key} #{len(session.requests)}")
+        answer = str(row.get("id") or f"{key} {time} #{len(session.requests)}")
         call = LoggedCall(answer, str(row.get("model") or ""), usage or Usage(0), time)
         call.end, call.position = parse_time(row.get("end")) or time, len(session.messages)
         if "tools" in row or "system" in row:

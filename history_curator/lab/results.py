@@ -190,12 +190,14 @@ class ReplayResults:
 
     Attributes:
         max_tokens: the budget of the policies that have none of their own.
+        sample: a line that says that not all files were replayed, or nothing.
     """
 
     policies: Mapping[str, PolicyResult]
     pricing: str
     provider: str
     max_tokens: int | None = None
+    sample: str = ""
 
     def __getitem__(self, name: str) -> PolicyResult:
         return self.policies[name]
@@ -232,6 +234,7 @@ class ReplayResults:
         calls, talks = count_of(most.calls, "call"), count_of(most.conversations, "conversation")
         needed = f"{calls} in {talks}; later calls needed {count_of(most.needed, 'thing')} said "
         needed += f"before and edited {count_of(most.edits, 'time')}"
+        needed = f"{self.sample} {needed}" if self.sample else needed
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
     def __str__(self) -> str:
@@ -246,8 +249,8 @@ class ReplayResults:
 
     def to_json(self) -> str:
         """Return the results as JSON text."""
-        data = {"pricing": self.pricing, "provider": self.provider, "policies": self._rows()}
-        return json.dumps(data, indent=2)
+        names = {"pricing": self.pricing, "provider": self.provider, "sample": self.sample}
+        return json.dumps({**names, "policies": self._rows()}, indent=2)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the recommendation, the table and its legend."""

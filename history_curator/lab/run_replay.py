@@ -5,21 +5,27 @@ No request is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from pickle import PicklingError
 from typing import Any
 
 from history_curator.entries import ConversationEntry, write_private
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.lab.conversations import Dependency, LabConversation, count_visible_edits
-from history_curator.lab.files import as_conversations
+from history_curator.lab.files import (
+    as_conversations,
+    as_paths,
+    choose_files,
+    find_files,
+    load_conversations,
+)
 from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.prices import PriceSheet, get_prices
-from history_curator.lab.results import Item, PolicyResult, ReplayResults, show_progress
+from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
+from history_curator.lab.rows import write_rows
+from history_curator.lab.workers import FEW_FILES, run_tasks
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
@@ -121,6 +127,10 @@ def replay(
     max_tokens: int | None = None,
     counter: Any = "o200k_base",
     executor: Any = None,
+    scheduler: str | None = None,
+    sample: int | None = None,
+    parquet: str | Path | None = None,
+    problems: list[str] | None = None,
     progress: bool = True,
 ) -> ReplayResults:
     """Re-run every recorded call under every policy and measure what would have been sent.
@@ -128,11 +138,10 @@ def replay(
     Every policy sees the same record before each call and is measured by the same counter, rules
     and prices.
 
-    ``conversations`` are a path or pattern (see `load_conversations`), lists of messages, mappings
-    with ``messages`` (and ``id``, ``tools``, ``times``) or `LabConversation`; ``policies`` are named
-    ones of `policy_names` (with the budget ``max_tokens``), a `Curator` or a `Policy`. ``pricing`` is
-    a price sheet, its name, or the name of a model. Processes run on every core, or
-    ``executor="serial"`` for policies that cannot be pickled, or any object with ``map``.
+    ``conversations`` are paths, patterns or URLs (see `load_conversations`), lists of messages,
+    mappings with ``messages`` (and ``id``, ``tools``, ``times``) or `LabConversation`; ``policies`` are
+    named ones of `policy_names` (with the budget ``max_tokens``), a `Curator` or a `Policy`. ``pricing``
+    is a price sheet, its name, or the name of a model. See docs/howto/lab.md for the other options.
 
     Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
@@ -140,34 +149,42 @@ def replay(
         >>> results["no curation"].peak > 0
         True
     """
-    talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
-    sheet = get_prices(pricing)
+    chosen, sheet, told = as_policies(policies, max_tokens), get_prices(pricing), ""
     measurement = Measurement(chosen, get_counter(counter), provider, sheet)
-    done = map_conversations(measurement.run, talks, executor)
-    totals = {name: PolicyResult(name) for name in chosen}
-    for results in show_progress(done, "conversations", len(talks), visible=progress):
-        for each in results:
-            totals[each.name].add(each)
-    return ReplayResults(totals, sheet.name, provider or "no", max_tokens)
-
-
-def map_conversations(
-    function: Callable[[LabConversation], Item], talks: Sequence[LabConversation], executor: Any
-) -> Iterator[Item]:
-    """Yield what a function returns for each conversation, in order; see `replay` on executors."""
-    if executor is not None and executor != "serial":
-        yield from executor.map(function, talks)
-    elif executor == "serial" or len(talks) < 2:
-        yield from map(function, talks)
+    tasks: Sequence[str | LabConversation]
+    if paths := as_paths(conversations):
+        tasks, told = choose_files(find_files(paths), sample)
+        if "-" in tasks or (len(tasks) < FEW_FILES and scheduler is None):
+            tasks = load_conversations(*tasks, problems=problems)
     else:
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            try:
-                yield from pool.map(function, talks)
-            except (PicklingError, AttributeError, TypeError) as error:
-                if "pickle" not in str(error):
-                    raise
-                problem = f"a policy cannot be sent to another process ({error})."
-                raise ConfigurationError(f'{problem} Fix: pass executor="serial".') from error
+        tasks = as_conversations(conversations)
+    if executor is None and len(tasks) < 2:
+        executor = "serial"
+    replay_one = partial(_replay_task, measurement=measurement, strict=problems is None)
+    done = run_tasks(replay_one, tasks, executor, scheduler)
+    totals = {name: PolicyResult(name) for name in chosen}
+    with write_rows(parquet) as write:
+        for talks, unread in show_progress(done, "replaying", len(tasks), visible=progress):
+            if problems is not None:
+                problems += unread
+            for name, results in talks:
+                write([{"conversation": name, **asdict(each)} for each in results])
+                for each in results:
+                    totals[each.name].add(each)
+    return ReplayResults(totals, sheet.name, provider or "no", max_tokens, told)
+
+
+def _replay_task(
+    task: str | LabConversation, measurement: Measurement, strict: bool
+) -> tuple[list[tuple[str, list[PolicyResult]]], list[str]]:
+    """Return the sums of each conversation of a file, or of one, and what could not be read."""
+    problems: list[str] = []
+    talks = (
+        [task]
+        if isinstance(task, LabConversation)
+        else load_conversations(task, problems=None if strict else problems)
+    )
+    return [(talk.id, measurement.run(talk)) for talk in talks], problems
 
 
 class SessionPage:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import datetime, timedelta, timezone
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +88,61 @@ def text(said: str) -> dict[str, Any]:
 
 def call(name: str, tool: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": name, "name": tool, "input": arguments}
+
+
+def record_agent(
+    folder: Path,
+    *,
+    sessions: int = 4,
+    clock: bool = False,
+    shuffled: bool = False,
+    words: int = 150,
+) -> Path:
+    """Write the requests of an agent that reads logs; usage is that of a cache of prefixes.
+
+    ``clock`` puts the time into the system prompt, ``shuffled`` gives the tools in a random order, and
+    ``words`` is the length of a result of ``read_log``.
+    """
+    folder.mkdir()
+    chance = random.Random(7)
+    for session in range(sessions):
+        said: list[Any] = [{"role": "user", "content": "why is the checkout slow?"}]
+        rows, before = [], ""
+        tools = [{"name": f"tool_{n}", "description": "d" * 1_000} for n in range(8)]
+        for turn in range(10):
+            system = "You look into incidents. " * 40 + f"It is {stamp(60 * turn)}." * clock
+            tools = chance.sample(tools, len(tools)) if shuffled else tools
+            prompt = "".join(map(json.dumps, [*tools, system, *said]))
+            pairs = zip(before, prompt, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) // 4
+            held, before = same if same >= 1_024 else 0, prompt
+            name = ("read_log", "search")[turn % 2]
+            calls = [
+                {
+                    "id": f"c{turn}",
+                    "type": "function",
+                    "function": {
+                        "name": name,
+                        "arguments": json.dumps({"path": f"log-{turn:03d}"}),
+                    },
+                }
+            ]
+            answer = {"role": "assistant", "content": "", "tool_calls": calls}
+            rows.append(
+                {
+                    "session": f"agent {session}",
+                    "id": f"{session} {turn}",
+                    "time": 60 * turn + 1,
+                    "model": MODEL,
+                    "tools": tools,
+                    "system": system,
+                    "messages": list(said),
+                    "response": answer,
+                    "usage": usage(read=held, write=len(prompt) // 4 - held, plain=0),
+                }
+            )
+            size = words if name == "read_log" else 40
+            text = f"next: log-{turn + 1:03d} " + f"line {session} {turn} " * size
+            said += [answer, {"role": "tool", "tool_call_id": f"c{turn}", "content": text}]
+        write_lines(folder / f"{session}.jsonl", rows)
+    return folder

@@ -58,8 +58,33 @@ class TestClaudeCode:
         assert found.calls == 2
         assert found.usage["cache_write"] == 10_100
 
+    @pytest.mark.parametrize("names", ["ab", "ba"])
+    def test_the_oldest_session_is_charged_whatever_its_file_is_called(
+        self, tmp_path: Path, names: str
+    ) -> None:
+        for number, name in enumerate(names):
+            log = ClaudeCode(f"{name} {number}")
+            log.at = 1_000.0 * number
+            log.user("look").answer("m1", used=usage(write=5_000))
+            log.answer("m2", used=usage(read=5_000, write=100 + number))
+            log.write(tmp_path)
+        found = look(tmp_path)
+        assert (found.sessions, found.calls, found.usage["cache_write"]) == (1, 2, 5_100)
+
 
 class TestRequests:
+    def test_an_answer_that_stands_twice_in_a_session_counts_once(self, tmp_path: Path) -> None:
+        row = {"session": "s", "id": "1", "time": 100, "model": "m", "usage": usage(plain=50)}
+        found = look(write_lines(tmp_path / "twice.jsonl", [row, row, {**row, "id": "2"}]))
+        assert (found.calls, found.usage["input"]) == (2, 100)
+
+    def test_answers_without_ids_in_files_of_one_name_are_different(self, tmp_path: Path) -> None:
+        for number in range(2):
+            (tmp_path / str(number)).mkdir()
+            row = {"time": 100 + number, "model": "m", "usage": usage(plain=50)}
+            write_lines(tmp_path / str(number) / "run.jsonl", [row])
+        assert look(tmp_path).calls == 2
+
     def test_json_lines_from_anywhere(self, tmp_path: Path) -> None:
         said: list[Any] = [{"role": "user", "content": "hello"}]
         answer = {"role": "assistant", "content": "hi"}
