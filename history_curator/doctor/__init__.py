@@ -11,14 +11,6 @@ from history_curator.doctor.diagnose import BUDGETS, PEERS, Diagnosis, ToolShare
 from history_curator.doctor.gate import Verdict, judge
 
 __all__ = [
-    "BUDGETS",
-    "PEERS",
-    "Bust",
-    "CostlyCall",
-    "Diagnosis",
-    "ToolShare",
-    "Verdict",
-    "WhatIf",
-    "diagnose",
+    "BUDGETS", "PEERS", "Bust", "CostlyCall", "Diagnosis", "ToolShare", "Verdict", "WhatIf", "diagnose",
     "judge",
-]
+]  # fmt: skip

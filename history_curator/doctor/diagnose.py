@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,7 @@ from history_curator.doctor.costs import (
     send_as_it_was,
 )
 from history_curator.doctor.reading import (
-    examine_file,
-    examine_sessions,
+    examine_task,
     find_repeats,
     index_file,
     read_charged,
@@ -233,27 +232,21 @@ def diagnose(
     measurement = Measurement(policies, get_counter(counter), None, get_prices("anthropic"))
     is_few = "-" in files or (len(files) < FEW_FILES and scheduler is None)
     reading = "serial" if is_few or (executor is None and len(files) < _MANY_FILES) else executor
-    indexes = list(
-        show_progress(
-            run_tasks(index_file, files, reading, scheduler),
-            "reading",
-            len(files),
-            visible=progress,
-        )
-    )
-    left_out, total = find_repeats(indexes), Tally()
-    tasks: list[Any] = [(path, left_out.get(number, {})) for number, path in enumerate(files)]
-    examine: Callable[[Any], Tally] = partial(examine_file, measurement=measurement)
+    indexed = run_tasks(index_file, files, reading, scheduler)
+    repeats = find_repeats(list(show_progress(indexed, "reading", len(files), visible=progress)))
+    total = Tally()
+    tasks: list[Any] = [(path, repeats.get(number, {})) for number, path in enumerate(files)]
     if is_few:
-        tasks = [[session] for task in tasks for session in read_charged(task, total.problems)]
-        examine = partial(examine_sessions, measurement=measurement)
+        tasks = [each for task in tasks for each in read_charged(task, total.problems)]
     where = executor if policies and len(tasks) > 1 else reading
+    examine = partial(examine_task, measurement=measurement)
     examined = run_tasks(examine, tasks, where, scheduler)
     with write_rows(parquet) as write:
-        for each in show_progress(examined, "examining", len(tasks), visible=progress):
-            write(each.rows)
-            each.rows = []
-            total.add(each)
+        for found in show_progress(examined, "examining", len(tasks), visible=progress):
+            for each in found:
+                write(each.rows)
+                each.rows = []
+                total.add(each)
     if not total.calls:
         raise _explain_absence(total.problems[0])
     return replace(diagnose_tally(total, policies), sample=told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from history_curator.doctor.costs import Tally, examine_session
@@ -17,6 +17,7 @@ SessionIndex = tuple[float, "array[int]"]
 """When a session started, and 8 bytes for each of its answers."""
 LeftOut = dict[int, "array[int]"]
 """The answers of a file that an older session has, by the number of the session."""
+Task = LabConversation | tuple[str, LeftOut]
 _BUCKETS = 256
 
 
@@ -78,9 +79,9 @@ def find_repeats(files: Sequence[Sequence[SessionIndex]]) -> dict[int, LeftOut]:
     return repeats
 
 
-def read_charged(task: tuple[str, LeftOut], problems: list[str]) -> list[LabConversation]:
+def read_charged(file: tuple[str, LeftOut], problems: list[str]) -> list[LabConversation]:
     """Return the sessions of a file without the answers that it leaves out."""
-    path, left_out = task
+    path, left_out = file
     sessions = read_sessions(path, problems)
     for number, session in enumerate(sessions):
         gone = set(left_out.get(number, ()))
@@ -88,17 +89,13 @@ def read_charged(task: tuple[str, LeftOut], problems: list[str]) -> list[LabConv
     return [session for session in sessions if session.requests]
 
 
-def examine_file(task: tuple[str, LeftOut], measurement: Measurement) -> Tally:
-    """Return the findings in a file, for which its path is enough."""
-    problems: list[str] = []
-    total = examine_sessions(read_charged(task, problems), measurement)
-    total.problems = [*problems, *total.problems]
-    return total
+def examine_task(task: Task, measurement: Measurement) -> list[Tally]:
+    """Return what could not be read, and the findings in each session of a file, or in one session.
 
-
-def examine_sessions(sessions: Iterable[LabConversation], measurement: Measurement) -> Tally:
-    """Return the findings in sessions."""
-    total = Tally()
-    for session in sessions:
-        total.add(examine_session(session, measurement))
-    return total
+    Whoever adds them up does so session by session, and gets the same sums from any tasks.
+    """
+    found = Tally()
+    if isinstance(task, LabConversation):
+        return [examine_session(task, measurement)]
+    sessions = read_charged(task, found.problems)
+    return [found, *(examine_session(session, measurement) for session in sessions)]

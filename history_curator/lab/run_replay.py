@@ -179,11 +179,9 @@ def _replay_task(
 ) -> tuple[list[tuple[str, list[PolicyResult]]], list[str]]:
     """Return the sums of each conversation of a file, or of one, and what could not be read."""
     problems: list[str] = []
-    talks = (
-        [task]
-        if isinstance(task, LabConversation)
-        else load_conversations(task, problems=None if strict else problems)
-    )
+    talks = [task] if isinstance(task, LabConversation) else []
+    if isinstance(task, str):
+        talks = load_conversations(task, problems=None if strict else problems)
     return [(talk.id, measurement.run(talk)) for talk in talks], problems
 
 

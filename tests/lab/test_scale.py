@@ -268,6 +268,9 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_figures(
     assert marker.exists()
     assert [each.poll() for each in processes].count(-signal.SIGKILL) == 1
 
+    whole = tmp_path / "one.jsonl"
+    whole.write_text("".join(path.read_text() for path in sorted(logs.iterdir())))
+    assert examine(whole, scheduler=address).to_json() == examine(whole).to_json()
     policies = {"mine": Curator(max_tokens=3_000)}  # on the worker that is left
     results = replay(logs, policies, scheduler=address, progress=False)
     assert results.to_json() == replay(logs, policies, executor="serial", progress=False).to_json()
