@@ -57,10 +57,9 @@ def _as_share(text: str) -> float:
     return float(text.strip().strip("+%")) / 100
 
 
-def _split_output(output: Path | None) -> tuple[Path | None, Path | None]:
-    """Return the output as a file of rows or as a file of all numbers, by its ending."""
-    is_table = output is not None and output.suffix == ".parquet"
-    return (output, None) if is_table else (None, output)
+def _as_table(output: Path | None) -> Path | None:
+    """Return an output that is a table of rows by its ending; any other has all numbers."""
+    return output if output is not None and output.suffix == ".parquet" else None
 
 
 # fmt: off
@@ -174,7 +173,7 @@ def _read_one(file: str, which: int | None) -> LabConversation:
 def _show(found: ReplayResults | Diagnosis, html: Path | None, output: Path | None) -> None:
     """Print what was found; write its page and all its numbers where they were asked for."""
     print_findings(found.describe())
-    if output is not None:
+    if output is not None and output != _as_table(output):
         write_text(found.to_json() + "\n", output)
     if html is not None:
         found.to_html(html)
@@ -294,17 +293,15 @@ def compare(
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
     policies = _build_policies(policy or policy_names(), max_tokens, provider, counter)
-    parquet, numbers = _split_output(output)
     problems: list[str] = []
     results = replay(
         files, policies, max_tokens=max_tokens, pricing=pricing, provider=provider or "core",
-        counter=counter or "o200k_base", sample=sample, scheduler=scheduler, parquet=parquet,
+        counter=counter or "o200k_base", sample=sample, scheduler=scheduler, parquet=_as_table(output),
         problems=problems,
     )  # fmt: skip
     count = sum(each.conversations for each in results.policies.values())
     _warn_of_problems(files, count, problems)
-    _show(results, html, numbers)
-    say_written(parquet)
+    _show(results, html, output)
 
 
 @app.command(epilog="Example: history-curator demo -n 12000")
@@ -357,13 +354,11 @@ def doctor(
     scheduler: Scheduler = None,
 ) -> None:  # fmt: skip
     """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
-    parquet, numbers = _split_output(output)
     found = diagnose(
         files, budgets=(budget or BUDGETS) if what_if else (), progress=True, sample=sample,
-        scheduler=scheduler, parquet=parquet,
+        scheduler=scheduler, parquet=_as_table(output),
     )  # fmt: skip
-    _show(found, html, numbers)
-    say_written(parquet)
+    _show(found, html, output)
     if against is not None:
         shares = {"max_cost": _as_share(max_cost), "max_missed": _as_share(max_missed)}
         verdict = judge(found, against, **shares)

@@ -53,7 +53,7 @@ class CostlyCall:
 
 
 MISSED = "missed"
-_MOST_BUSTS, _MOST_OF_A_REASON = 1_000, 3
+MOST_BUSTS, _MOST_OF_A_REASON = 1_000, 3
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class Tally:
 
     def _drop_cheap(self) -> None:
         """Keep the most expensive of the lost caches, and of the calls for each reason."""
-        if len(self.busts) > 2 * _MOST_BUSTS:
-            self.busts = sorted(self.busts, key=lambda bust: -bust.cost)[:_MOST_BUSTS]
+        if len(self.busts) > 2 * MOST_BUSTS:
+            self.busts = sorted(self.busts, key=lambda bust: -bust.cost)[:MOST_BUSTS]
         found, self.costly_calls = sorted(self.costly_calls, key=lambda call: -call.amount), []
         known = Counter[str]()
         for call in found:

@@ -11,6 +11,7 @@ from typing import Any
 
 from history_curator.doctor.costs import (
     AS_IT_WAS,
+    MOST_BUSTS,
     TOKENS,
     USD,
     Bust,
@@ -85,7 +86,7 @@ class Diagnosis:
             has a list price, otherwise millions of tokens at the plain input price.
         simulated_read: tokens that should have been read from the cache.
         lost: the calls that lost the cache, by reason: their number, the tokens and the cost.
-        busts: these calls, the most expensive first; at most a thousand or two of them.
+        busts: these calls, the most expensive first; at most a thousand of them.
         spent: the cost of all calls by reason: a lost cache, or the largest of their new messages.
         costly_calls: for each of these reasons, and for what calls missed, the three worst calls.
         sample: a line that says that not all files were read, or nothing.
@@ -286,7 +287,7 @@ def diagnose_tally(total: Tally, policies: Mapping[str, Policy]) -> Diagnosis:
             reason: (round(total.lost_calls[reason]), round(total.lost_tokens[reason]), lost)
             for reason, lost in _order_sums(total.lost_cost)
         },
-        busts=sorted(total.busts, key=lambda bust: -bust.cost),
+        busts=sorted(total.busts, key=lambda bust: -bust.cost)[:MOST_BUSTS],
         kinds=kinds,
         tools=[
             ToolShare(name, n, n / sent, round(total.idle_tools[name])) for name, n in tools.items()

@@ -15,12 +15,15 @@ _BATCH = 10_000
 
 @contextmanager
 def write_rows(path: str | Path | None) -> Iterator[Callable[[Rows], None]]:
-    """Yield a function that adds rows to a Parquet file; without a path it only takes them."""
+    """Yield a function that adds rows to a Parquet file; without a path it only takes them.
+
+    After an error there is no file.
+    """
     batch, writers = list[Mapping[str, Any]](), list[Any]()
 
-    def add(rows: Rows, least: int = _BATCH) -> None:
+    def add(rows: Rows, least: int | None = None) -> None:
         batch.extend(rows if path else ())
-        if len(batch) < least:
+        if len(batch) < (least or _BATCH):
             return
         schema = writers[0].schema if writers else None
         table = import_extra("pyarrow", "scale").Table.from_pylist(batch, schema=schema)
@@ -34,6 +37,10 @@ def write_rows(path: str | Path | None) -> Iterator[Callable[[Rows], None]]:
     try:
         yield add
         add((), least=1)
+    except BaseException:
+        if writers:
+            Path(str(path)).unlink()
+        raise
     finally:
         for each in writers:
             each.close()

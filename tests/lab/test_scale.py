@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from history_curator import Curator
 from history_curator.cli.commands import app
 from history_curator.doctor import Diagnosis, diagnose
 from history_curator.lab import ReplayResults, replay, workers
+from history_curator.lab.rows import write_rows
 from history_curator.tokens import get_counter
 from tests.doctor.logs import record_agent
 
@@ -94,6 +96,10 @@ class TestTasks:
 
 
 class TestParquet:
+    @pytest.fixture(autouse=True)
+    def _needs_pyarrow(self) -> None:
+        pytest.importorskip("pyarrow")
+
     def test_a_row_for_each_session_or_conversation_and_policy(
         self, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -117,10 +123,14 @@ class TestParquet:
         assert done.exit_code == 0, done.output
         assert path.read_bytes()[:4] == b"PAR1"
 
-    def test_an_error_leaves_no_file(self, tmp_path: Path) -> None:
-        (tmp_path / "a.json").write_text("[]")
-        with pytest.raises(ValueError, match="no request with usage"):
-            examine(tmp_path / "a.json", parquet=tmp_path / "out.parquet")
+    @pytest.mark.parametrize("count", [0, 3])
+    def test_an_error_leaves_no_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    ) -> None:
+        monkeypatch.setattr("history_curator.lab.rows._BATCH", 2)
+        with suppress(ZeroDivisionError), write_rows(tmp_path / "out.parquet") as write:
+            write([{"a": number} for number in range(count)])
+            raise ZeroDivisionError
         assert not (tmp_path / "out.parquet").exists()
 
 
@@ -148,6 +158,17 @@ class TestObjectStores:
         done = CliRunner().invoke(app, ["doctor", f"{bucket}/none.jsonl", "--no-what-if"])
         assert done.exit_code == 2
         assert "none.jsonl" in done.output
+
+    def test_an_error_of_the_store_is_one_line(
+        self, bucket: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*arguments: Any) -> bool:
+            raise LookupError("no credentials")
+
+        monkeypatch.setattr(fsspec.filesystem("memory"), "isdir", refuse)
+        done = CliRunner().invoke(app, ["doctor", bucket])
+        assert done.exit_code == 2
+        assert "no credentials (LookupError). Fix: check the URL" in done.output
 
     def test_without_fsspec_the_error_names_the_extra(
         self, monkeypatch: pytest.MonkeyPatch
