@@ -358,10 +358,12 @@ def doctor(
         files, budgets=(budget or BUDGETS) if what_if else (), progress=True, sample=sample,
         scheduler=scheduler, parquet=_as_table(output),
     )  # fmt: skip
-    _show(found, html, output)
-    if against is not None:
+    verdict = None
+    if against is not None:  # before the output is written: it may be the same file
         shares = {"max_cost": _as_share(max_cost), "max_missed": _as_share(max_missed)}
         verdict = judge(found, against, **shares)
+    _show(found, html, output)
+    if verdict is not None:
         print_findings(verdict.describe())
         if not verdict.passed:
             raise typer.Exit(1)

@@ -233,7 +233,7 @@ def diagnose(
     measurement = Measurement(policies, get_counter(counter), None, get_prices("anthropic"))
     is_few = "-" in files or (len(files) < FEW_FILES and scheduler is None)
     reading = "serial" if is_few or (executor is None and len(files) < _MANY_FILES) else executor
-    indexed = run_tasks(index_file, files, reading, scheduler)
+    indexed = run_tasks(index_file, files, reading, None if is_few else scheduler)
     repeats = find_repeats(list(show_progress(indexed, "reading", len(files), visible=progress)))
     total = Tally()
     tasks: list[Any] = [(path, repeats.get(number, {})) for number, path in enumerate(files)]

@@ -79,6 +79,12 @@ def test_a_rise_of_what_calls_missed_fails(tmp_path: Path) -> None:
     assert "src/other_file.py" in verdict.calls[0].detail
 
 
+def test_the_output_may_be_the_next_baseline(tmp_path: Path, baseline: Path) -> None:
+    logs = record_agent(tmp_path / "after", clock=True)
+    arguments = (logs, "--no-what-if", "--against", baseline, "-o", baseline)
+    assert [run(*arguments).exit_code for _ in range(2)] == [1, 0]
+
+
 class TestInput:
     @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"calls": 0, "cost": {}}'])
     def test_a_file_that_is_no_baseline(self, tmp_path: Path, text: str) -> None:
