@@ -15,6 +15,7 @@ from rich.markup import escape
 from history_curator.cli.terminal import (
     Commands,
     console,
+    print_decisions,
     print_findings,
     run_demo,
     say_written,
@@ -37,6 +38,7 @@ from history_curator.lab.conversations import name_in_errors
 from history_curator.lab.files import write_text
 from history_curator.lab.results import Table, count_of
 from history_curator.rules import check_conversation
+from history_curator.tokens import count_tokens, get_counter
 
 
 def _check_path(path: Path | None) -> Path | None:
@@ -251,7 +253,7 @@ def explain(
     if as_json:
         sys.stdout.write(found.to_json(indent=2) + "\n")
     elif html is None:
-        sys.stdout.write(found.explain() + "\n")
+        print_decisions(found)
     else:
         say_written(found.to_html(html))
 
@@ -275,6 +277,28 @@ def session(
         max_tokens=max_tokens, provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
     say_written(page.to_html(html or Path("session.html")))
+
+
+@app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
+def count(
+    files: Files,
+    *,
+    counter: Counter = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Count tokens as the budget does."""
+    counting, rows = get_counter(counter), []
+    is_estimate = counting.name.endswith("estimated")  # the vocabulary is not on this machine
+    for each in _load(files)[0]:
+        tokens = count_tokens(each.messages, counting, tools=each.tools)
+        rows.append((each.id, f"{len(each.messages):,}", f"{tokens:,}"))
+        if as_json:
+            row = {"id": each.id, "messages": len(each.messages), "tokens": tokens}
+            row |= {"counter": counting.name, "is_estimate": is_estimate}
+            sys.stdout.write(json.dumps(row) + "\n")
+    heads = ("conversation", "messages", f"tokens ({counting.name})")
+    if not as_json:
+        console().print(Table("", heads, rows).to_rich())
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")

@@ -18,7 +18,9 @@ from history_curator.curator import Curator
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab import SessionPage, sample_conversation
 from history_curator.lab.files import describe_error
-from history_curator.lab.results import Findings, count_of
+from history_curator.lab.results import Findings, Table, count_of
+from history_curator.report import CurationReport
+from history_curator.tokens import shorten
 
 
 class Screen(Console):
@@ -61,6 +63,25 @@ def warn(lines: Sequence[str], style: str = "yellow") -> None:
 def say_written(*paths: Path | None) -> None:
     """Name the files that were written, on standard error."""
     warn([f"Written: {path}" for path in paths if path], style="")
+
+
+def print_decisions(report: CurationReport) -> None:
+    """Print each message with its number in the file, its text, and the reason under it."""
+    screen, rows = console(), []
+    for each in report.decisions:
+        is_recorded = each.index is not None
+        entry = report.record[each.index or 0] if is_recorded else report.view[each.position or 0]
+        number = "+" if each.message is None else str(each.message)
+        calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
+        before, after = each.tokens_before, each.tokens_after
+        tokens = f"{before:,}" if before == after else f"{before:,}→{after:,}"
+        text = shorten(" ".join(f"{entry.content or ''} {calls}".split()), 160, keep="head")
+        text = text.encode("utf-8", "backslashreplace").decode()  # half a character as in JSON
+        reason = "" if each.action == "kept" else f"\n{each.reason}"
+        rows.append((f"{number} {each.role}", tokens, f"{each.action}: {text}{reason}"))
+    screen.print(escape(report.headline))
+    screen.print(Table("", ("#", "tokens", "message, and why"), rows, text_last=True).to_rich())
+    warn([f"warning: {warning}" for warning in report.warnings])
 
 
 def print_findings(found: Findings) -> None:

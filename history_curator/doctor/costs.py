@@ -8,8 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
+from history_curator.cache_loss import (
+    COMPACTION,
+    IDLE,
+    NOTICED,
+    PREFIX_CHANGED,
+    TOO_SMALL,
+    TOOLS_CHANGED,
+)
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation, PolicyResult
@@ -24,8 +32,6 @@ USD, TOKENS = "USD", "million tokens at the plain input price, without answers"
 _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
 """The provider's tokens over ours lie within these, whatever a log says."""
 
-Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bust:
@@ -33,7 +39,7 @@ class Bust:
 
     session: str
     call: int
-    reason: Reason
+    reason: str
     tokens: int
     cost: float
 
@@ -344,8 +350,6 @@ _HOUR, _HOUR_FACTOR = 3600.0, 2.0
 """The longer lifetime of a prefix, and the factor on the price of what is written for it."""
 _GRACE_SECONDS = 15.0
 """In real logs a prefix was still found for so long after its lifetime."""
-_NOTICED = 0.02
-"""A call lost the cache when more than this share of the held tokens, and the minimum, is gone."""
 
 
 def simulate_cache(session: LabConversation) -> tuple[int, list[Bust]]:
@@ -384,21 +388,21 @@ def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: i
         if not usage.input or usage.input >= sheet.minimum:
             return None
         cost = usage.input * (1 - sheet.read) * price
-        return Bust(session.id, number, "too small", usage.input, cost)
+        return Bust(session.id, number, TOO_SMALL, usage.input, cost)
     lost = min(before.held, usage.input) - usage.cache_read
-    if lost <= max(_NOTICED * before.held, sheet.minimum):
+    if lost <= max(NOTICED * before.held, sheet.minimum):
         return None
     positions = (position for position, _ in session.summaries)
     summarised = any(before.position < each <= call.position for each in positions)
-    reason: Reason = "prefix changed"
+    reason = PREFIX_CHANGED
     if call.frame != before.frame:
-        reason = "tools changed"
+        reason = TOOLS_CHANGED
     elif summarised or usage.input < 0.8 * before.held:
-        reason = "compaction"
+        reason = COMPACTION
     elif is_cold:
-        reason = "idle"
+        reason = IDLE
     elif call.model == before.model and not call.frame and usage.cache_read < 0.98 * front:
-        reason = "tools changed"
+        reason = TOOLS_CHANGED
     write = _HOUR_FACTOR if usage.cache_write_1h else sheet.write
     return Bust(session.id, number, reason, lost, lost * (write - sheet.read) * price)
 

@@ -152,6 +152,16 @@ class TestExplain:
         assert done.exit_code == (2 if command == "check" else 0), done.output
         assert "a.json, not JSON" in done.stderr
 
+    def test_a_long_text_and_its_reason_fill_the_width_of_the_terminal(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        path = write(tmp_path / "talk.json", [user("word " * 100), call("c1"), user("so?")])
+        lines = run("explain", path).output.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert sum(line.count("word") for line in lines) > 12
+        assert any(line.rstrip().endswith("…") for line in lines)
+
     CALLS: ClassVar = [{"type": "tool_use", "id": f"c{n}", "name": "f", "input": {}} for n in "12"]
     RESULTS: ClassVar = [
         {"type": "tool_result", "tool_use_id": f"c{n}", "content": ""} for n in "12"
@@ -188,6 +198,17 @@ class TestExplain:
                 assert data["tokens_before"] == count_tokens(said)
             shown = [row["message"] for row in rows if row["message"] is not None]
             assert shown == expected
+
+
+class TestCount:
+    def test_it_says_when_it_estimates(self, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        exact = json.loads(run("count", talk, "--json").stdout)
+        assert exact["tokens"] == count_tokens(sample_conversation())
+        monkeypatch.setattr("history_curator.tokens.tiktoken_counter._loaded", {"o200k_base": None})
+        estimate = json.loads(run("count", talk, "--json", "--counter", "o200k_base").stdout)
+        assert (exact["is_estimate"], estimate["is_estimate"]) == (False, True)
+        assert estimate["tokens"] == pytest.approx(exact["tokens"], rel=0.08)
+        assert "o200k_base estimated" in run("count", talk).output
 
 
 class TestPrune:
