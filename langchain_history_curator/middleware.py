@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -31,6 +31,18 @@ from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.tools_and_events import announce, hide_from_stream, recall_tool
+
+try:  # since langchain 1.4: how internal calls are marked, and how much of a span is traced
+    from langchain.agents.middleware import internal_call_transformer as internal
+    from langchain.agents.middleware.types import TracePolicy, omit_payload
+except ImportError:
+    _INTERNAL: dict[str, Any] = {}
+    _TRANSFORMERS: tuple[Any, ...] = ()
+    _TRACE_POLICY: Any = None
+else:
+    _INTERNAL = internal.internal_call_metadata()
+    _TRANSFORMERS = (internal.InternalCallTransformer,)
+    _TRACE_POLICY = TracePolicy(process_inputs=omit_payload)
 
 _STATE_KEY = "history_curator_summaries"
 _MOST_SUMMARIES = 256  # held in memory, and in the state of a conversation
@@ -70,6 +82,9 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         'HistoryCuratorMiddleware'
     """
 
+    transformers = _TRANSFORMERS
+    trace_policy = _TRACE_POLICY
+
     def __init__(
         self,
         *managers: Any,
@@ -87,6 +102,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self._options: SharedOptions = {"provider": "auto", **options}
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
+        self._has_warned = False
         # Refuses wrong settings now, not at the first model call.
         budget: Any = None if models.is_share(max_tokens) else max_tokens
         owner = type(self).__name__
@@ -159,6 +175,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         models.check_server_history(model, request.model_settings)
         budget = models.budget_arguments(models.limit_for(model, self.max_tokens), self.reserve)
         messages: list[Any] = request.messages
+        self._warn_of_summaries(messages)
         if request.system_message is not None:
             messages = [request.system_message, *messages]
         new: dict[str, str] = {}
@@ -179,7 +196,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             messages=messages,
             arguments={**budget, "tools": self.schemas(request), "format": FORMAT},
             send=send,
-            curating=lambda: hide_from_stream(summaries) if self._managers else nullcontext(),
+            curating=lambda: hide_from_stream(summaries, **_INTERNAL),
             model=models.asked_models(model).models[0],
             usage=lambda response: response.result[-1] if response.result else "",
         )
@@ -189,3 +206,13 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             self._summaries = merge_summaries(self._summaries, new)
         update: Any = Command(update={_STATE_KEY: new})
         return ExtendedModelResponse(response, update) if new else response
+
+    def _warn_of_summaries(self, messages: Iterable[Any]) -> None:
+        sources = (message.additional_kwargs.get("lc_source") for message in messages)
+        if not self._has_warned and "summarization" in sources:
+            self._has_warned = True
+            warnings.warn(
+                f"{self.name}: SummarizationMiddleware has taken messages out of the state: no view "
+                "shows them. Fix: leave it out, and pass SummarizingManager(model) to this one.",
+                stacklevel=2,
+            )

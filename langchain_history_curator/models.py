@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -17,7 +17,14 @@ from history_curator.config import SharedOptions, check_names
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, ConversionError, a_type, name_value
-from history_curator.integrations import Asked, Budget, Window, answer_is_apart, budget_of
+from history_curator.integrations import (
+    Asked,
+    Budget,
+    Window,
+    answer_is_apart,
+    as_managers,
+    budget_of,
+)
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
 from langchain_history_curator.messages import FORMAT, as_messages
@@ -40,11 +47,12 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
 
-MEANT = {
+_MEANT = {
     "trigger": "max_tokens=8_000, which every request fits, or 0.8 of the model's window.",
     "keep": "preserve_last_n=20, or leave it out: the budget decides.",
     "model": "leave it out, or write HistoryCurator.for_model(model); SummarizingManager(model) summarises.",
     "summary_prompt": "the manager SummarizingManager(model, prompt=…).",
+    "trim_tokens_to_summarize": "the manager SummarizingManager(model, chunk_tokens=…).",
     "edits": "the manager ToolResultClearer(keep=3).",
     "token_limit": "did you mean 'max_tokens'?",
     "token_counter": "counter=…, where a function takes a list of messages.",
@@ -57,17 +65,30 @@ MEANT = {
 """What to write for arguments of LangChain's own that are for the same purpose."""
 
 
+def check_arguments(
+    owner: str, given: Mapping[str, Any], known: Collection[str], managers: Any = ()
+) -> None:
+    """Refuse what is written for LangChain's own, and say what to write."""
+    check_names(owner, given, known, _MEANT)
+    budget = given.get("max_tokens")
+    if isinstance(budget, tuple) and budget:
+        problem = f"{owner}: max_tokens is {budget!r}."
+        raise ConfigurationError(f"{problem} Fix: max_tokens={budget[-1]!r}.")
+    for manager in as_managers(managers):
+        number = manager[-1] if isinstance(manager, tuple) and manager else manager
+        fix = f"max_tokens={number!r}." if isinstance(number, (int, float)) else ""
+        fix = _MEANT["model"] if isinstance(manager, str) or is_model(manager) else fix
+        if fix:
+            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
+
+
 def build_curator(
     owner: str, managers: Sequence[Any], options: Mapping[str, Any], **more: Any
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = {**options, **more}
     names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
-    check_names(owner, settings, names, MEANT)
-    for manager in managers:
-        if isinstance(manager, str) or is_model(manager):
-            fix = MEANT["model"]
-            raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
+    check_arguments(owner, settings, names, managers)
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":

@@ -12,8 +12,9 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, R
 from pydantic import BeforeValidator, ConfigDict, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_names, check_options
+from history_curator.config import CuratorFields, check_options
 from history_curator.curator import Curation, Curator
+from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator import models
@@ -58,12 +59,24 @@ class HistoryCurator(CuratorFields, RunnableSerializable[StepInput, list[BaseMes
     _asked: Asked = PrivateAttr(default=Asked())  # the model behind this step, where it is known
 
     def __init__(
-        self, *, max_tokens: int | None = None, **settings: Unpack[models.StepOptions]
+        self,
+        *positional: Any,
+        max_tokens: int | None = None,
+        **settings: Unpack[models.StepOptions],
     ) -> None:
+        if positional:
+            models.check_arguments("HistoryCurator", {}, (), positional)
+            fix = "managers=[…]"
+            raise ConfigurationError(f"HistoryCurator takes its managers by name. Fix: {fix}.")
         given: dict[str, Any] = {"max_tokens": max_tokens, **settings}
         self._check(given)  # here, because pydantic would turn our error into one of its own
         super().__init__(**given)
         _ = self.curator
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        """Whether ``dumps`` writes it: yes, without managers and with a named counter."""
+        return True
 
     @classmethod
     def for_model(
@@ -166,7 +179,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[StepInput, list[BaseMes
 
     @classmethod
     def _check(cls, given: Mapping[str, Any]) -> None:
-        check_names(cls.__name__, given, cls.model_fields, models.MEANT)
+        models.check_arguments(cls.__name__, given, cls.model_fields, given.get("managers"))
+        if isinstance(given.get("max_tokens"), float):
+            raise ConfigurationError(
+                f"max_tokens is {given['max_tokens']}, a share of the window of a model that is not "
+                "known here. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
+            )
         check_options(given)
 
 

@@ -162,10 +162,12 @@ def graph_writer() -> Callable[[Any], None] | None:
 
 
 @contextmanager
-def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
+def hide_from_stream(
+    summaries: MutableMapping[str, str] | None = None, **marks: Any
+) -> Iterator[None]:
     """Mark models called inside as a manager's own, not to be streamed; `summaries` keeps theirs."""
     outer = ensure_config()
-    marks = {**(outer.get("metadata") or {}), "lc_source": "summarization"}
+    marks = {**(outer.get("metadata") or {}), "lc_source": "summarization", **marks}
     inner = {**outer, "tags": [*(outer.get("tags") or ()), "nostream"], "metadata": marks}
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.load import dumps, loads
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
 from history_curator.tokens import count_tokens
 from langchain_history_curator import HistoryCurator
 from tests.langchain.factories import human, system
-from tests.langchain.scripted import refusals
+from tests.langchain.scripted import look, refusals, shape
 from tests.langchain.test_history import exchange
 
 
@@ -63,6 +64,14 @@ class TestGuarantees:
 def test_stream_passes_the_models_chunks_through() -> None:
     chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
     assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
+
+
+def test_dumps_and_loads() -> None:
+    step = HistoryCurator(max_tokens=600, provider="openai", reserve=10, tools=[look])
+    names = ["langchain_history_curator"]
+    again = loads(dumps(step), valid_namespaces=names, allowed_objects=[HistoryCurator])
+    assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
+    assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
 
 
 def test_shadow_mode_sends_everything() -> None:

@@ -62,7 +62,7 @@ class TestOfAStep:
         [
             ({"max_tokns": 4}, "max_tokens"),
             ({"max_tokens": 0}, "at least 1"),
-            ({"max_tokens": 0.5}, "a whole number"),
+            ({"max_tokens": 0.5}, "for_model"),
             ({"tail": "x"}, "request"),
         ],
     )
@@ -131,7 +131,7 @@ class TestReserve:
 
 
 INTEGRATIONS: dict[str, Any] = {
-    "step": lambda *given, **named: HistoryCurator(managers=given, **named),
+    "step": HistoryCurator,
     "model": lambda *given, **named: HistoryCurator.for_model(MODEL, 100, managers=given, **named),
     "hook": lambda *given, **named: pre_model_hook(100, managers=given, **named),
     "node": lambda *given, **named: model_node(MODEL, 100, managers=given, **named),
@@ -154,6 +154,7 @@ class TestHints:
             ({"trigger": ("tokens", 500)}, "max_tokens="),
             ({"keep": ("messages", 20)}, "preserve_last_n="),
             ({"summary_prompt": "Sum up."}, "SummarizingManager.model, prompt="),
+            ({"trim_tokens_to_summarize": 500}, "SummarizingManager.model, chunk_tokens="),
             ({"edits": []}, "ToolResultClearer"),
             ({"token_counter": len}, "counter="),
             ({"token_limit": 500}, "did you mean 'max_tokens'"),
@@ -166,10 +167,15 @@ class TestHints:
 
     @pytest.mark.parametrize(
         ("given", "fix"),
-        [(8_000, "max_tokens=8000"), (MODEL, "for_model"), ("gpt-4o", "Summarizing")],
+        [
+            (8_000, "max_tokens=8000"),
+            (("fraction", 0.5), "max_tokens=0.5"),
+            (MODEL, "for_model"),
+            ("gpt-4o", "Summarizing"),
+        ],
     )
     def test_a_value_in_the_place_of_a_manager(self, name: str, given: Any, fix: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"Fix: .*{fix}"):
+        with pytest.raises(ConfigurationError, match=f"is no manager. Fix: .*{fix}"):
             INTEGRATIONS[name](given)
 
 
@@ -180,6 +186,7 @@ class TestHints:
         ({"provider": "x"}, "x"),
         ({"max_tokens": -1}, "max_tokens is -1"),
         ({"max_tokens": "8k"}, "max_tokens is '8k'"),
+        ({"max_tokens": ("fraction", 0.5)}, r"Fix: max_tokens=0\.5"),
         ({"compact_to": 7}, "compact_to is 7"),
         ({"counter": "zzz"}, "zzz"),
         ({"reserve": -1}, "reserve is -1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -66,6 +67,10 @@ class TestInAnAgent:
         assert all("nostream" in tags for tags, _ in summariser.calls)
         assert all(known["lc_source"] == "summarization" for _, known in summariser.calls)
         assert all("nostream" not in tags for tags, _ in model.calls)
+        if HistoryCuratorMiddleware.transformers:  # since langchain 1.4 it hides such calls itself
+            assert all("lc_internal_call" in known for _, known in summariser.calls)
+            assert not any("lc_internal_call" in known for _, known in model.calls)
+            assert HistoryCuratorMiddleware.trace_policy
 
     def test_the_summary_stands_before_a_question_not_between_it_and_its_answer(self) -> None:
         summariser = Counting(says=SUMMARY)
@@ -116,3 +121,17 @@ class TestCheckpoint:
         kept = merge_summaries(known, {"0": "newer", "new": "y"})
         assert len(kept) == 256
         assert list(kept)[-2:] == ["0", "new"]
+
+
+def test_beside_the_middleware_that_removes_messages_it_warns_once() -> None:
+    from langchain.agents.middleware import SummarizationMiddleware
+
+    sizes: Any = {"trigger": ("messages", 10), "keep": ("messages", 4)}
+    theirs = SummarizationMiddleware(Counting(says=SUMMARY), **sizes)
+    ours = HistoryCuratorMiddleware(max_tokens=1_200)
+    agent = agents.create_agent(Counting(), [], middleware=[theirs, ours])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            agent.invoke({"messages": history()})
+    assert sum("has taken" in str(each.message) for each in caught) == 1
