@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
-from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -90,6 +90,13 @@ def open_conversation(
     if stamps and not isinstance(store, SimpleChatStore):
         calls |= {"stamp": _with_id, "key": _read_id}
     return WriteBehind(**calls, name=f"chat store {store.class_name()}")
+
+
+def call_by_status(store: ChatStore, name: str, key: str, status: MessageStatus) -> Any:
+    """Read or delete the messages of a conversation that have a status: elsewhere all are active."""
+    if isinstance(store, AsyncDBChatStore):
+        return _run(getattr(_with_own_engine(store), name), key, status)
+    return getattr(store, name)(key) if status is MessageStatus.ACTIVE else []
 
 
 async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -15,6 +17,8 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from pydantic import model_serializer, model_validator
 
 from history_curator.config import RetentionConfig, SharedOptions, check_names, check_options
@@ -28,6 +32,7 @@ from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator.chat_store import (
     ChatStore,
     MissingStore,
+    call_by_status,
     can_edit,
     hand_out,
     open_conversation,
@@ -49,6 +54,7 @@ from llamaindex_history_curator.models import (
 from llamaindex_history_curator.tools_and_events import publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
+_DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
 logger = logging.getLogger("llamaindex_history_curator")
 _asked: ContextVar[dict[str, str | None]] = ContextVar("asked")
 """The question that this task put last, by the id of the memory."""
@@ -126,27 +132,40 @@ class CuratedMemory(BaseChatStoreMemory):
         chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
         token_limit: int | None = None,
         *,
+        session_id: str | None = None,
+        token_flush_size: int | None = None,
+        sql_store: ChatStore | None = None,
         retention: RetentionConfig | dict[str, Any] | None = None,
         rewrite: bool = False,
         curator: Curator | None = None,
         **options: Any,
     ) -> CuratedMemory:
-        """Create a memory from the arguments of `ChatMemoryBuffer`.
+        """Create a memory from the arguments of `ChatMemoryBuffer` and, by name, of `Memory`.
 
-        Further options are ``managers`` and those of `Curator`. Limit, counter and provider follow
-        `llm` where they are not given; `curator` stands for all of them. `chat_history` replaces
-        the stored messages.
+        ``async_database_uri`` or ``async_engine``, ``table_name`` and ``db_schema`` open a SQL store,
+        where a conversation without a name gets one of its own. Further options are ``managers`` and
+        those of `Curator`. Limit, counter and provider follow `llm` where they are not given;
+        `curator` stands for all of them. `chat_history` replaces the stored messages.
 
         `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
         also to a store that has to clear a conversation before it writes it anew.
         """
-        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS} - {"options", "return"}
-        check_names(cls.__name__, options, known, FIXES)
+        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
+        check_names(cls.__name__, options, known - {"options", "return"}, FIXES)
+        given = {name: options.pop(name, None) for name in _DATABASE}
+        database = {name: value for name, value in given.items() if value is not None}
+        chat_store, key = chat_store or sql_store, session_id or chat_store_key
+        if database and chat_store is None:
+            chat_store = SQLAlchemyChatStore(**{"table_name": "llama_index_memory", **database})
+            if key == DEFAULT_CHAT_STORE_KEY:
+                key = str(uuid4())  # no two people share a conversation
         if token_limit is None and curator is None:
             token_limit = budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT
+        if token_flush_size is not None:
+            options["compact_to"] = 1.0 - token_flush_size / (token_limit or DEFAULT_TOKEN_LIMIT)
         memory = cls(
             chat_store=chat_store,
-            chat_store_key=chat_store_key,
+            chat_store_key=key,
             curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
             retention=retention,
             rewrite=rewrite,
@@ -170,13 +189,18 @@ class CuratedMemory(BaseChatStoreMemory):
         """Whether the chat store failed the last time it was asked."""
         return self._conversation.degraded
 
-    def get_all(self) -> list[ChatMessage]:
+    def get_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Return the record, oldest first: of a database, also what `Memory` archived in it."""
-        return list(map(hand_out, run_sync(self._conversation.read())))
+        return list(map(hand_out, run_sync(self._get_all(status))))
 
-    async def aget_all(self) -> list[ChatMessage]:
+    async def aget_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Return the record; see `get_all`."""
-        return list(map(hand_out, await run_async(self._conversation.read())))
+        return list(map(hand_out, await run_async(self._get_all(status))))
+
+    def _get_all(self, status: MessageStatus | None) -> Steps[list[ChatMessage]]:
+        if status is None:
+            return (yield from self._conversation.read())
+        return list((yield self._by_status("get_messages", status)))
 
     def put(self, message: ChatMessage) -> None:
         """Add one message to the record."""
@@ -215,15 +239,24 @@ class CuratedMemory(BaseChatStoreMemory):
             taken = taken[len(view) :]
         yield from self._conversation.add(taken, replace=not is_view)
 
-    def reset(self) -> None:
-        """Forget everything."""
-        self._shortened = []
-        self.set([])
+    def reset(self, status: MessageStatus | None = None) -> None:
+        """Forget everything; of a database, only what has a `status`, if one is given."""
+        run_sync(self._reset(status))
 
-    async def areset(self) -> None:
-        """Forget everything."""
+    async def areset(self, status: MessageStatus | None = None) -> None:
+        """Forget everything; see `reset`."""
+        await run_async(self._reset(status))
+
+    def _reset(self, status: MessageStatus | None) -> Steps[None]:
         self._shortened = []
-        await self.aset([])
+        if status is None:
+            yield from self._conversation.add([], replace=True)
+        else:
+            yield self._by_status("delete_messages", status)
+
+    def _by_status(self, name: str, status: MessageStatus) -> Call:
+        call = partial(call_by_status, self.chat_store, name, self.chat_store_key, status)
+        return Call(call, partial(asyncio.to_thread, call))
 
     # The view.
 

@@ -39,10 +39,6 @@ _TAKE_OBJECTS = (*_CACHE_POINTS, "gemini")
 FIXES = {
     "max_tokens": "did you mean 'token_limit'?",
     "tokenizer_fn": "pass counter=, the name of an encoding or a model, or a TokenCounter.",
-    "token_flush_size": "pass compact_to=, the share of the limit that a compaction leaves.",
-    "session_id": "did you mean 'chat_store_key'?",
-    "async_database_uri": "pass chat_store=SQLAlchemyChatStore(table_name, async_database_uri).",
-    "async_engine": "pass chat_store=SQLAlchemyChatStore(table_name, async_engine=…).",
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
     "memory": "pass it to run(): agent.run(question, memory=memory).",
     "memory_blocks": "put fixed texts into the system message, and pass "

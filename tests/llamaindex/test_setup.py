@@ -13,7 +13,6 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.memory import BaseMemory, ChatMemoryBuffer, Memory
 from llama_index.core.memory.types import BaseChatStoreMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
-from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator import ConfigurationError, Curator, RelevanceManager, SlidingWindowManager
 from llamaindex_history_curator import (
@@ -149,22 +148,25 @@ class TestInThePlaceOfAnotherMemory:
         assert isinstance(ours, BaseMemory)
         assert repr(ours) == str(ours) == "CuratedMemory('s', token_limit=500)"
 
-    def test_a_database_of_memory_is_opened_as_it_is(self, tmp_path: Path) -> None:
+    def test_arguments_of_memory_by_name(self, tmp_path: Path) -> None:
         uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
-        theirs = Memory.from_defaults(session_id="s", table_name="t", async_database_uri=uri)
+        common: dict[str, Any] = {"session_id": "s", "token_limit": 500, "token_flush_size": 100}
+        theirs = Memory.from_defaults(**common, async_database_uri=uri)
         theirs.put(user("1"))
-        store = SQLAlchemyChatStore("t", uri)
-        ours = CuratedMemory.from_defaults(chat_store=store, chat_store_key="s")
+        ours = CuratedMemory.from_defaults(**common, async_database_uri=uri)
         assert texts(ours.get()) == ["1"]
         ours.put(assistant("2"))
         assert texts(theirs.get()) == ["1", "2"]
+        assert ours.curator.compact_to == pytest.approx(0.8)
+        same = CuratedMemory.from_defaults(**common, sql_store=ours.chat_store, db_schema=None)
+        assert texts(same.get()) == ["1", "2"]
+        nobodys = CuratedMemory.from_defaults(async_database_uri=uri)  # has a session of its own
+        assert nobodys.get() == []
 
     @pytest.mark.parametrize(
         ("given", "told"),
         [
-            ({"token_flush_size": 900}, "compact_to="),
-            ({"session_id": "ann"}, "chat_store_key"),
-            ({"async_database_uri": "sqlite://"}, "SQLAlchemyChatStore"),
+            ({"token_flush_size": 900, "token_limit": 900}, "compact_to"),
             ({"tokenizer_fn": str.split}, "counter="),
             ({"memory_blocks": []}, "managers="),
             ({"curator": Curator()}, "no budget"),

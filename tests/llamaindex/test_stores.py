@@ -12,6 +12,7 @@ import pytest
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -111,9 +112,22 @@ async def test_what_memory_archived_is_part_of_the_record() -> None:
     for number in range(10):
         await old.aput_messages([user(f"q{number} " + "w " * 9), assistant("a " * 9)])
     assert "4711" not in dumped(await old.aget())
-    ours = CuratedMemory.from_defaults(chat_store=old.sql_store, chat_store_key="s")
+    ours = CuratedMemory.from_defaults(sql_store=old.sql_store, session_id="s")
     assert len(await ours.aget_all()) == 21
     assert "4711" in (await recall_tool(ours).acall(query="gate code")).content
+    archived = await ours.aget_all(status=MessageStatus.ARCHIVED)
+    assert 0 < len(archived) < 21
+    await ours.areset(status=MessageStatus.ARCHIVED)
+    assert len(ours.get_all()) == 21 - len(archived)
+
+
+def test_all_messages_of_a_store_without_statuses_are_active() -> None:
+    memory = CuratedMemory.from_defaults([user("1")])
+    memory.reset(status=MessageStatus.ARCHIVED)
+    assert memory.get_all(status=MessageStatus.ARCHIVED) == []
+    assert texts(memory.get_all(status=MessageStatus.ACTIVE)) == ["1"]
+    memory.reset(status=MessageStatus.ACTIVE)
+    assert memory.get_all() == []
 
 
 @pytest.mark.parametrize("store", URIS, indirect=True)
@@ -139,8 +153,7 @@ def test_an_engine_of_the_callers_own_stays_usable(tmp_path: Path) -> None:
     engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}")
 
     async def main() -> None:
-        store = SQLAlchemyChatStore("chats", async_engine=engine)
-        memory = CuratedMemory.from_defaults(chat_store=store)
+        memory = CuratedMemory.from_defaults(async_engine=engine, table_name="chats")
         await memory.aput(user("1"))
         memory.put(user("2"))
         async with engine.connect() as connection:
