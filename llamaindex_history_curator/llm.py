@@ -32,28 +32,12 @@ from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.integrations import RETRIES, CuratedModelCall, note_accepted
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage, shorten_tokens
+from llamaindex_history_curator import models, tools_and_events
 from llamaindex_history_curator.messages import FORMAT
-from llamaindex_history_curator.models import (
-    CURATOR_OPTIONS,
-    FIXES,
-    AdapterWriter,
-    make_curator,
-    takes_cache_points,
-    tool_schemas,
-)
-from llamaindex_history_curator.tools_and_events import (
-    FRAME_TOKENS,
-    LEFT_OUT,
-    Transcript,
-    mark_cache,
-    publish,
-    shorten_context,
-    span,
-)
+from llamaindex_history_curator.models import tool_schemas
+from llamaindex_history_curator.tools_and_events import FRAME_TOKENS, LEFT_OUT, span
 
 Model = TypeVar("Model", bound=BaseModel)
-Chunk = TypeVar("Chunk")
-
 _TOOLS = "history_curator_tools"
 
 
@@ -88,16 +72,17 @@ class CuratedLLM(FunctionCallingLLM):
     _place: str = PrivateAttr(default="llm")
     _read: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
     _write: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
-    _adapter: AdapterWriter = PrivateAttr()
+    _adapter: models.AdapterWriter = PrivateAttr()
 
     def __init__(self, llm: LLM, **data: Any) -> None:
-        known = {*type(self).model_fields, *CURATOR_OPTIONS, "class_name"}
-        check_names(self.class_name(), data, known, FIXES)
-        options = {name: data.pop(name) for name in CURATOR_OPTIONS if name in data}
-        curator = make_curator(llm, data.pop("curator", None), data.get("token_limit"), **options)
+        known = {*type(self).model_fields, *models.CURATOR_OPTIONS, "class_name"}
+        check_names(self.class_name(), data, known, models.FIXES)
+        options = {name: data.pop(name) for name in models.CURATOR_OPTIONS if name in data}
+        given, limit = data.pop("curator", None), data.get("token_limit")
+        curator = models.make_curator(llm, given, limit, **options)
         inherited = {name: getattr(llm, name) for name in LLM.model_fields}
         super().__init__(llm=llm, curator=curator, **{**inherited, **data})
-        self._adapter = AdapterWriter(curator.profile.name, llm)
+        self._adapter = models.AdapterWriter(curator.profile.name, llm)
 
     @classmethod
     def class_name(cls) -> str:
@@ -119,12 +104,13 @@ class CuratedLLM(FunctionCallingLLM):
 
     def _write_view(self, curation: Curation) -> Curation:
         """Return a curation with its messages as the LLM's adapter takes them."""
-        publish(curation, self._place)
+        tools_and_events.publish(curation, self._place)
         messages = curation.messages
         if self.curator.mode != "shadow":
             messages = self._adapter(messages)
-            if self.mark_cache and takes_cache_points(self.llm):
-                messages = self._adapter(mark_cache(messages, curation, self._model or None))
+            if self.mark_cache and models.takes_cache_points(self.llm):
+                marked = tools_and_events.mark_cache(messages, curation, self._model or None)
+                messages = self._adapter(marked)
         return replace(curation, messages=self._write(messages))
 
     @property
@@ -144,7 +130,7 @@ class CuratedLLM(FunctionCallingLLM):
         schemas = tool_schemas(tools)
         options: dict[str, Any] = {"tail": "request", "tools": schemas, "format": FORMAT}
         given = self._read(messages)
-        transcript = Transcript.read(given)
+        transcript = tools_and_events.Transcript.read(given)
         if transcript is not None:
             given = transcript.messages
             options |= {"tail": "history", "reserve": FRAME_TOKENS}
@@ -171,7 +157,8 @@ class CuratedLLM(FunctionCallingLLM):
                 if not self.shorten_context or factor == 16:
                     raise
                 excess = factor * (error.needed - error.max_tokens)
-                call.messages = shorten_context(call.messages, excess, self.curator.counter)
+                shortened = (call.messages, excess, self.curator.counter)
+                call.messages = tools_and_events.shorten_context(*shortened)
             else:
                 break
         return curations[-1], answer
@@ -352,7 +339,7 @@ class CuratedLLM(FunctionCallingLLM):
     __str__ = __repr__
 
 
-async def _prepend(first: Chunk, rest: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+async def _prepend(first: Any, rest: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
     yield first
     async for chunk in rest:
         yield chunk

@@ -7,7 +7,6 @@ import logging
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -29,27 +28,14 @@ from history_curator.record.branches import Branches
 from history_curator.record.outbox import WriteBehind
 from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from llamaindex_history_curator.chat_store import (
-    ChatStore,
-    MissingStore,
-    call_by_status,
-    can_edit,
-    hand_out,
-    open_conversation,
-)
+from llamaindex_history_curator import chat_store as stores
+from llamaindex_history_curator import models
+from llamaindex_history_curator.chat_store import ChatStore, hand_out
 from llamaindex_history_curator.messages import (
     FORMAT,
     message_from_dict,
     message_to_dict,
     read_calls,
-)
-from llamaindex_history_curator.models import (
-    CURATOR_OPTIONS,
-    FIXES,
-    AdapterWriter,
-    budget_for_llm,
-    counter_for_llm,
-    make_curator,
 )
 from llamaindex_history_curator.tools_and_events import publish, span
 
@@ -94,12 +80,14 @@ class CuratedMemory(BaseChatStoreMemory):
     _retention: Retention = PrivateAttr()
     _shortened: list[Hashable] = PrivateAttr(default_factory=list)
     """The keys of the messages of the last view, where it was shorter than the record."""
-    _write: AdapterWriter = PrivateAttr()
+    _write: models.AdapterWriter = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
-        check_names(type(self).__name__, data, {*type(self).model_fields, "class_name"}, FIXES)
+        check_names(
+            type(self).__name__, data, {*type(self).model_fields, "class_name"}, models.FIXES
+        )
         limit = data.get("token_limit", DEFAULT_TOKEN_LIMIT)
-        curator = data.get("curator") or make_curator(token_limit=limit)
+        curator = data.get("curator") or models.make_curator(token_limit=limit)
         if curator.max_tokens is None:
             raise ConfigurationError("curator: it has no budget. Fix: give the Curator max_tokens.")
         store = SimpleChatStore() if data.get("chat_store") is None else data["chat_store"]
@@ -110,12 +98,13 @@ class CuratedMemory(BaseChatStoreMemory):
             )
         data |= {"chat_store": store, "curator": curator, "token_limit": curator.max_tokens}
         super().__init__(**data)
-        self._write = AdapterWriter(curator.profile.name)
+        self._write = models.AdapterWriter(curator.profile.name)
         is_shadow, rules = curator.mode == "shadow", self.retention
-        edits, applied = self.rewrite or can_edit(store), None if is_shadow else rules
+        edits, applied = self.rewrite or stores.can_edit(store), None if is_shadow else rules
         self._retention = Retention(FORMAT, applied, store=store, edits_store=edits)
-        key = self.chat_store_key
-        self._conversation = open_conversation(store, key, rules, stamps=not is_shadow)
+        self._conversation = stores.open_conversation(
+            store, self.chat_store_key, rules, stamps=not is_shadow
+        )
         _live[self._id] = self
 
     @classmethod
@@ -150,8 +139,8 @@ class CuratedMemory(BaseChatStoreMemory):
         `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
         also to a store that has to clear a conversation before it writes it anew.
         """
-        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
-        check_names(cls.__name__, options, known - {"options", "return"}, FIXES)
+        known = {*cls.from_defaults.__annotations__, *models.CURATOR_OPTIONS, *_DATABASE}
+        check_names(cls.__name__, options, known - {"options", "return"}, models.FIXES)
         given = {name: options.pop(name, None) for name in _DATABASE}
         database = {name: value for name, value in given.items() if value is not None}
         chat_store, key = chat_store or sql_store, session_id or chat_store_key
@@ -160,17 +149,21 @@ class CuratedMemory(BaseChatStoreMemory):
             if key == DEFAULT_CHAT_STORE_KEY:
                 key = str(uuid4())  # no two people share a conversation
         if token_limit is None and curator is None:
-            token_limit = budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT
+            token_limit = models.budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT
         if token_flush_size is not None:
             options["compact_to"] = 1.0 - token_flush_size / (token_limit or DEFAULT_TOKEN_LIMIT)
         memory = cls(
             chat_store=chat_store,
             chat_store_key=key,
-            curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
+            curator=models.make_curator(
+                llm=llm, curator=curator, token_limit=token_limit, **options
+            ),
             retention=retention,
             rewrite=rewrite,
         )
-        counter = curator.counter.name if curator else options.get("counter", counter_for_llm(llm))
+        counter = (
+            curator.counter.name if curator else options.get("counter", models.counter_for_llm(llm))
+        )
         memory._counter = counter if isinstance(counter, str) else None
         if chat_history is not None:
             memory.set(chat_history)
@@ -191,16 +184,16 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def get_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Return the record, oldest first: of a database, also what `Memory` archived in it."""
-        return list(map(hand_out, run_sync(self._get_all(status))))
+        if status is None:
+            return list(map(hand_out, run_sync(self._conversation.read())))
+        given = (self.chat_store, "get_messages", self.chat_store_key, status)
+        return list(map(hand_out, stores.call_by_status(*given)))
 
     async def aget_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Return the record; see `get_all`."""
-        return list(map(hand_out, await run_async(self._get_all(status))))
-
-    def _get_all(self, status: MessageStatus | None) -> Steps[list[ChatMessage]]:
         if status is None:
-            return (yield from self._conversation.read())
-        return list((yield self._by_status("get_messages", status)))
+            return list(map(hand_out, await run_async(self._conversation.read())))
+        return await asyncio.to_thread(self.get_all, status)
 
     def put(self, message: ChatMessage) -> None:
         """Add one message to the record."""
@@ -223,13 +216,6 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record. A view of this memory replaces nothing: what follows it is added."""
-        run_sync(self._set(messages))
-
-    async def aset(self, messages: list[ChatMessage]) -> None:
-        """Replace the record; see `set`."""
-        await run_async(self._set(messages))
-
-    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
         taken, view = _take_in(messages), self._shortened
         is_view = bool(view) and list(map(FORMAT.key_of, taken[: len(view)])) == view
         if is_view:
@@ -237,26 +223,23 @@ class CuratedMemory(BaseChatStoreMemory):
             fix = "Fix: leave chat_history out, or call reset() first."
             warnings.warn(problem + fix, UserWarning, stacklevel=2)
             taken = taken[len(view) :]
-        yield from self._conversation.add(taken, replace=not is_view)
+        run_sync(self._conversation.add(taken, replace=not is_view))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record; see `set`."""
+        await asyncio.to_thread(self.set, messages)
 
     def reset(self, status: MessageStatus | None = None) -> None:
         """Forget everything; of a database, only what has a `status`, if one is given."""
-        run_sync(self._reset(status))
+        self._shortened = []
+        if status is None:
+            run_sync(self._conversation.add([], replace=True))
+        else:
+            stores.call_by_status(self.chat_store, "delete_messages", self.chat_store_key, status)
 
     async def areset(self, status: MessageStatus | None = None) -> None:
         """Forget everything; see `reset`."""
-        await run_async(self._reset(status))
-
-    def _reset(self, status: MessageStatus | None) -> Steps[None]:
-        self._shortened = []
-        if status is None:
-            yield from self._conversation.add([], replace=True)
-        else:
-            yield self._by_status("delete_messages", status)
-
-    def _by_status(self, name: str, status: MessageStatus) -> Call:
-        call = partial(call_by_status, self.chat_store, name, self.chat_store_key, status)
-        return Call(call, partial(asyncio.to_thread, call))
+        await asyncio.to_thread(self.reset, status)
 
     # The view.
 
@@ -356,7 +339,7 @@ class CuratedMemory(BaseChatStoreMemory):
         if "chat_store" in kwargs:
             messages = None
         elif messages is None:
-            options["chat_store"] = MissingStore(kind=data["chat_store"])
+            options["chat_store"] = stores.MissingStore(kind=data["chat_store"])
         memory = cls.from_defaults(**{**options, **kwargs})
         run_sync(memory._conversation.add(list(map(message_from_dict, messages or ()))))
         return memory
@@ -377,8 +360,8 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
         is_held_here = isinstance(self.chat_store, SimpleChatStore)
-        store = {} if is_held_here else {"chat_store": self.chat_store}
-        return type(self).from_dict(self.to_dict(), curator=self.curator, **store)
+        given = {} if is_held_here else {"chat_store": self.chat_store}
+        return type(self).from_dict(self.to_dict(), curator=self.curator, **given)
 
     def __repr__(self) -> str:
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
