@@ -30,12 +30,10 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     a `store` (None, a missing database) it stays in memory. A message without an id is stored as a
     copy with one, so that it is neither lost nor stored twice.
 
-    Managers are applied in order, `reserve` keeps tokens free for the system prompt and the question
-    that are appended, and events call it `name`; the other options are those of `Curator`. With a
-    `retention` older turns are shown as it says, and stored so where rows can be edited in place
-    (``SQLChatMessageHistory``). Other stores keep everything, unless `rewrite` clears and writes them
-    again, which a crash or a second writer in between turns into a loss. With ``mode="shadow"``
-    messages are stored as they are and `messages` is the whole record.
+    `reserve` keeps tokens free for the system prompt and the question that are appended; options are
+    those of `Curator`. With a `retention` older turns are shown as it says, and stored so where rows
+    can be edited in place (``SQLChatMessageHistory``). Other stores keep everything, unless `rewrite`
+    clears and writes them again, which a crash or a second writer in between turns into a loss.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store

@@ -13,7 +13,6 @@ from langchain.agents.middleware.types import (
     ContextT,
     ExtendedModelResponse,
     ModelRequest,
-    ModelResponse,
     PrivateStateAttr,
     ResponseT,
 )
@@ -44,6 +43,7 @@ else:
     _TRANSFORMERS = (internal.InternalCallTransformer,)
     _TRACE_POLICY = TracePolicy(process_inputs=omit_payload)
 
+Handler = Callable[..., Any]
 _STATE_KEY = "history_curator_summaries"
 _MOST_SUMMARIES = 256  # held in memory, and in the state of a conversation
 
@@ -67,13 +67,12 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in. 0.5 is a share of the model's window, None all its
-    profile allows. The agent's state and its checkpoints keep the full record, and summaries unless
-    their manager has a cache of its own. Place it last, so that it sees what other middleware add.
+    profile allows. The agent's state keeps the full record, and summaries unless their manager has
+    a cache of its own. Place it last. Options are those of `Curator`.
 
-    Each curation is sent to the agent's custom stream and the run. A model whose server keeps the
-    history is an error, unless `replace_server_history` turns ``use_previous_response_id`` off.
-    The `name` tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents'
-    own. Options are those of `Curator`; ``recall_tool=True`` gives the agent that tool.
+    A model whose server keeps the history is an error, unless `replace_server_history` turns
+    ``use_previous_response_id`` off. The `name` tells two of them apart: as
+    ``"SummarizationMiddleware"`` it takes the place of deepagents' own.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -120,15 +119,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         """The name the agent knows it by."""
         return self._name or type(self).__name__
 
-    def wrap_model_call(
-        self, request: ModelRequest[ContextT], handler: Callable[..., Any]
-    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
         """Send the model a view of the conversation."""
         return run_sync(self._steps(request, handler))
 
-    async def awrap_model_call(
-        self, request: ModelRequest[ContextT], handler: Callable[..., Any]
-    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
         """Send the model a view of the conversation."""
         return await run_async(self._steps(request, handler))
 
@@ -139,13 +134,11 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             provider = models.provider_of(model)
         counter = self._options.get("counter") or models.counter_for(model)
         profile = rules_for(provider, models.asked_models(model), self._options.get("reasoning"))
-        known = self._curators.get((profile, counter))
-        if known is None:
-            options = {**self._options, "provider": profile, "counter": counter}
-            owner = type(self).__name__
-            known = models.build_curator(owner, self._managers, options, name=self.name)
+        if (profile, counter) not in self._curators:
+            options = {**self._options, "provider": profile, "counter": counter, "name": self.name}
+            known = models.build_curator(type(self).__name__, self._managers, options)
             self._curators[profile, counter] = known
-        return known
+        return self._curators[profile, counter]
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:
         """Return the schemas sent along: tools, and the form of a structured answer."""
@@ -166,9 +159,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         ]
         return [*(models.schemas_of(request.tools) or ()), *forms] or None
 
-    def _steps(
-        self, request: ModelRequest[Any], handler: Callable[..., Any]
-    ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
+    def _steps(self, request: ModelRequest[Any], handler: Handler) -> Steps[Any]:
         model: Any = request.model
         if self.replace_server_history and getattr(model, "use_previous_response_id", False):
             model = model.model_copy(update={"use_previous_response_id": False})

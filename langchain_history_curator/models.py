@@ -87,8 +87,8 @@ def build_curator(
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = {**options, **more}
-    names = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
-    check_arguments(owner, settings, names, managers)
+    known = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]
+    check_arguments(owner, settings, known, managers)
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":
@@ -293,11 +293,7 @@ _serial = count(1)
 
 
 class FunctionCounter:
-    """A `TokenCounter` around a function of a list of LangChain messages.
-
-    Messages are counted one by one, less the count of no message, so that a view fits whenever their
-    sum does.
-    """
+    """A `TokenCounter` around a function of a list of messages: of one, less the count of none."""
 
     def __init__(self, function: Callable[[list[BaseMessage]], int]) -> None:
         self.function = function
@@ -313,6 +309,7 @@ class FunctionCounter:
             ) from error
         except Exception:  # noqa: BLE001 - it takes no empty list
             self.priming = 0
+        self.count_tools = get_counter("o200k_base").count_tools
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -321,10 +318,6 @@ class FunctionCounter:
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of one message."""
         return sum(map(self._count, FORMAT.write([entry])))
-
-    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
-        """Return the tokens of the tool schemas sent along."""
-        return get_counter("o200k_base").count_tools(tools) if tools else 0
 
     def _count(self, message: BaseMessage) -> int:
         return int(self.function([message])) - self.priming

@@ -1,8 +1,4 @@
-"""Agents whose every model call is curated, the running tool loop included.
-
-A memory alone cannot do it: an agent sends the memory's view and then everything the current run
-has done so far, which reaches the memory only when the run ends.
-"""
+"""Agents whose every model call is curated: the memory's view, and what the run has done so far."""
 
 from __future__ import annotations
 
@@ -24,15 +20,11 @@ from pydantic import Field
 from history_curator.config import check_names
 from history_curator.entries import recall_tool_name
 from history_curator.record.recall import RecallRequest
+from llamaindex_history_curator import tools_and_events
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import CURATOR_OPTIONS, FIXES
-from llamaindex_history_curator.tools_and_events import (
-    read_react_steps,
-    recall_tool,
-    write_react_steps,
-)
 
 _OPTIONS = ({*CURATOR_OPTIONS} - {"name"}) | {"token_limit", "mark_cache", "curator"}
 _ARGUMENTS = {*inspect.signature(Workflow.__init__).parameters} - {"self", "args", "kwargs"}
@@ -57,7 +49,7 @@ class CuratedAgent(BaseWorkflowAgent):
         if wanted and not any(tool.metadata.fn_schema is RecallRequest for tool in tools):
             # Among the agent's own tools, because a workflow of several agents looks there only.
             counter, name = curated.curator.counter, recall_tool_name(wanted)
-            self.tools = [*tools, recall_tool(counter=counter, name=name)]
+            self.tools = [*tools, tools_and_events.recall_tool(counter=counter, name=name)]
 
     async def take_step(
         self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
@@ -72,7 +64,6 @@ class CuratedAgent(BaseWorkflowAgent):
         return output
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
-        """Put the steps of the run into the memory."""
         await memory.aput_messages(await ctx.store.get("scratchpad", default=[]))
         await ctx.store.set("scratchpad", [])
 
@@ -88,8 +79,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     """A `FunctionAgent` whose every model call is a curated view of everything so far.
 
     Works with any memory, and in an `AgentWorkflow`; without a memory it gets a `CuratedMemory`. The
-    arguments are those of `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes. With
-    ``recall_tool`` it also gets the tool that takes the handles of placeholders.
+    arguments are those of `FunctionAgent` and of `CuratedLLM`, which its `llm` becomes.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -114,8 +104,8 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         super().__init__(**kwargs)
         role = self.formatter.observation_role
         curated: Any = self.llm
-        curated._read = lambda messages: read_react_steps(messages, _steps.get())
-        curated._write = lambda messages: write_react_steps(messages, role)
+        curated._read = lambda messages: tools_and_events.read_react_steps(messages, _steps.get())
+        curated._write = lambda messages: tools_and_events.write_react_steps(messages, role)
 
     async def take_step(
         self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory

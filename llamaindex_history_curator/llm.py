@@ -45,15 +45,13 @@ class CuratedLLM(FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
     Answers, streams and errors of the wrapped LLM pass through, and structured answers are asked for
-    its own way. The next view is counted from the usage that a chat reports. A chat that the
-    provider refuses as too long is repeated with a smaller view, at most twice.
+    its own way. A chat that the provider refuses as too long is repeated with a smaller view.
 
     `token_limit` is the budget of every call, tools included; by default what the LLM takes.
     `mark_cache` puts a `CachePoint` where the cache plan says it pays, for LLMs that take it.
-    `shorten_context` is for chat engines that retrieve: where the retrieved text alone does not
-    fit, it is shortened in its middle, with a warning in the log, rather than refused. Further
-    arguments are ``managers``, the options of `Curator` and the fields of every LLM; a `curator`
-    made elsewhere stands for them and the limit.
+    `shorten_context` is for chat engines that retrieve: text that alone does not fit is shortened in
+    its middle, with a warning in the log, rather than refused. Further arguments are ``managers``,
+    the options of `Curator` and the fields of every LLM; a `curator` stands for them and the limit.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage, MockLLM
@@ -127,8 +125,7 @@ class CuratedLLM(FunctionCallingLLM):
         aask: Callable[..., Any],
     ) -> Steps[tuple[Curation, Any]]:
         curations: list[Curation] = []
-        schemas = tool_schemas(tools)
-        options: dict[str, Any] = {"tail": "request", "tools": schemas, "format": FORMAT}
+        options: dict[str, Any] = {"tail": "request", "tools": tool_schemas(tools)}
         given = self._read(messages)
         transcript = tools_and_events.Transcript.read(given)
         if transcript is not None:
@@ -143,7 +140,7 @@ class CuratedLLM(FunctionCallingLLM):
         call = CuratedModelCall(
             self.curator,
             given,
-            options,
+            {**options, "format": FORMAT},
             send,
             retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
             usage=lambda _: None,  # every answer is observed, not only surprises

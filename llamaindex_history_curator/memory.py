@@ -52,10 +52,9 @@ class CuratedMemory(BaseChatStoreMemory):
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
     whole tool exchanges, or the latest turn where that alone is too large. `get_all` returns
-    everything ever put. Both return copies and `put` stores one, because LlamaIndex edits messages
-    in place. Safe to share between threads and tasks. While the store is down the conversation goes
-    on from memory, and the store catches up when it is back. Settings cannot be changed: make
-    another memory over the same store.
+    everything ever put. Both return copies. Safe to share between threads and tasks. While the store
+    is down the conversation goes on from memory, and the store catches up when it is back. Settings
+    cannot be changed: make another memory over the same store.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage
@@ -302,7 +301,7 @@ class CuratedMemory(BaseChatStoreMemory):
         is_held_here = isinstance(store, SimpleChatStore)
         options = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
         options |= {"provider": curator.profile.name, "counter": self._counter}
-        options |= {name: getattr(self, name) for name in ("token_limit", "chat_store_key")}
+        options |= {"token_limit": self.token_limit, "chat_store_key": self.chat_store_key}
         options = {name: one for name, one in options.items() if isinstance(one, (str, int, float))}
         if self.retention is not None:
             options["retention"] = self.retention.model_dump()
@@ -372,8 +371,7 @@ class CuratedMemory(BaseChatStoreMemory):
 def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
     """Return copies of messages, and refuse anything else before it is stored."""
     for index, message in enumerate(messages):
-        if not isinstance(message, ChatMessage):
-            FORMAT.read(message, index)  # raises
+        FORMAT.read(message, index)
     return list(map(hand_out, messages))
 
 
