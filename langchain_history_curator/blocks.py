@@ -111,9 +111,6 @@ def read_calls(
     return (*calls, *(call for call in in_blocks if call.id not in known)) or None
 
 
-# Writing: the fields of a message whose entry has changed.
-
-
 def write_content(content: Any, entry: ConversationEntry, *, keeps_calls: bool = True) -> Any:
     """Return the content of a message with the text, parts and reasoning of its entry.
 

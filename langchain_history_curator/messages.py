@@ -134,9 +134,6 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     ]
 
 
-# Reading: messages, then the blocks of their content.
-
-
 def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
     extra, name, content = fields["additional_kwargs"], fields["name"], fields["content"]
@@ -190,8 +187,6 @@ _read.register(HumanMessage, _read_human)
 _read.register(SystemMessage, partial(_read_message, _SYSTEM))
 _read.register(RemoveMessage, lambda _message, _index: ())
 _read.register(ChatMessage, _read_chat)
-
-# Writing: messages for entries that were changed or invented, or read from a dict.
 
 _READ_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
 

@@ -117,9 +117,6 @@ def messages_of(given: Any) -> list[Any]:
     raise ConversionError(f"{a_type(given)}{names} holds no messages.", fix=fix)
 
 
-# The chat model inside its wrappers.
-
-
 def _steps_in(runnable: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield a runnable and all inside it (bindings, retries, fallbacks, steps), with their fields."""
     fields = getattr(runnable, "__dict__", {})  # a binding hands other attributes on
@@ -222,9 +219,6 @@ def check_server_history(model: Any, settings: Mapping[str, Any] | None = None) 
                 f"{name}: the server keeps the history and goes on with all of it, so a view has no "
                 f"effect. Fix: {fix}."
             )
-
-
-# Its budget, and its counter.
 
 
 def budget_for_model(model: Any, *, output: int | None = None) -> Budget:

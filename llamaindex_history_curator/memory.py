@@ -174,8 +174,6 @@ class CuratedMemory(BaseChatStoreMemory):
         count = self.curator.counter.count
         return lambda text: range(count(text))
 
-    # The record.
-
     @property
     def degraded(self) -> bool:
         """Whether the chat store failed the last time it was asked."""
@@ -240,8 +238,6 @@ class CuratedMemory(BaseChatStoreMemory):
         """Forget everything; see `reset`."""
         await asyncio.to_thread(self.reset, status)
 
-    # The view.
-
     @span
     def get(
         self,
@@ -292,8 +288,6 @@ class CuratedMemory(BaseChatStoreMemory):
         is_shorter = len(view) < len(messages)
         self._shortened = list(map(FORMAT.key_of, view)) if is_shorter else []
         return view if curator.mode == "shadow" else self._write(view)
-
-    # Saving and restoring.
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""

@@ -121,9 +121,6 @@ class LlamaIndexFormat:
 FORMAT = LlamaIndexFormat()
 
 
-# Reading.
-
-
 def _read_slots(message: ChatMessage, role: MessageRole | None) -> Slots:
     """Return what stands in each block of a message."""
     slots: Slots = []
@@ -196,9 +193,6 @@ def _read_wire(wire: Any) -> ToolCall:
     return _read_call(call_id, inside.get("name", ""), inside.get("arguments"))
 
 
-# Writing: a copy of the source in which only the edited blocks and keywords are replaced.
-
-
 def _write_edited(entry: ConversationEntry) -> ChatMessage:
     source = entry.source
     if not isinstance(source, ChatMessage):
@@ -265,9 +259,6 @@ def _write_names(entry: ConversationEntry, source: ChatMessage, keywords: dict[s
     if entry.role is MessageRole.TOOL and entry.tool_call_id != _read_result_id(source):
         present = [key for key in RESULT_ID_KEYS if key in keywords] or ["tool_call_id"]
         keywords.update(dict.fromkeys(present, entry.tool_call_id))
-
-
-# JSON.
 
 
 def message_to_dict(message: ChatMessage) -> dict[str, Any]:

@@ -88,9 +88,6 @@ def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
     ]
 
 
-# Curators.
-
-
 def make_curator(
     llm: LLM | None = None,
     curator: Curator | None = None,
@@ -116,9 +113,6 @@ def make_curator(
     managers = as_managers(given.pop("managers", ()))
     counter = given.pop("counter", counter_for_llm(llm))
     return Curator(*managers, max_tokens=token_limit, counter=counter, provider=rules, **given)
-
-
-# Messages as the adapter of an LLM takes them.
 
 
 def takes_cache_points(llm: LLM) -> bool:

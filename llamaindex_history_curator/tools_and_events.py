@@ -34,8 +34,6 @@ from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS
 
-# Events.
-
 logger = logging.getLogger("llamaindex_history_curator")
 dispatcher = get_dispatcher("llamaindex_history_curator")
 span = dispatcher.span
@@ -83,9 +81,6 @@ def publish(curation: Curation, place: str, *, is_degraded: bool = False) -> Non
     fields |= {f"{action}_count": actions[action] for action in _ACTIONS}
     fields |= {"max_tokens": report.max_tokens or 0, "degraded": is_degraded}
     dispatcher.event(HistoryCuratedEvent(integration=place, **fields))
-
-
-# Cache marks.
 
 
 def mark_cache(
@@ -205,9 +200,6 @@ def _pair_result(message: ChatMessage, before: Sequence[ChatMessage]) -> None:
         message.additional_kwargs["tool_call_id"] = call.tool_call_id
 
 
-# Retrieved text.
-
-
 def shorten_context(
     messages: Sequence[ChatMessage], excess: int, counter: TokenCounter
 ) -> list[ChatMessage]:
@@ -226,9 +218,6 @@ def shorten_context(
         text = shorten_tokens(out[longest].content or "", limit, counter, marker=LEFT_OUT)
         out[longest] = ChatMessage(role=out[longest].role, content=text)
     return out
-
-
-# The recall tool.
 
 
 def recall_tool(
