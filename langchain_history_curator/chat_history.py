@@ -130,10 +130,6 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         """Deliver the messages that wait for the store. True when none are left."""
         return run_sync(self._outbox.flush())
 
-    async def aflush(self) -> bool:
-        """Deliver the messages that wait for the store. True when none are left."""
-        return await run_async(self._outbox.flush())
-
     def clear(self) -> None:
         """Forget everything, here and in the store."""
         run_sync(self._outbox.add([], replace=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -65,9 +65,7 @@ _MEANT = {
 """What to write for arguments of LangChain's own that are for the same purpose."""
 
 
-def check_arguments(
-    owner: str, given: Mapping[str, Any], known: Collection[str], managers: Any = ()
-) -> None:
+def check_arguments(owner: str, given: Mapping[str, Any], known: Any, managers: Any) -> None:
     """Refuse what is written for LangChain's own, and say what to write."""
     check_names(owner, given, known, _MEANT)
     budget = given.get("max_tokens")
@@ -82,9 +80,7 @@ def check_arguments(
             raise ConfigurationError(f"{owner}: {a_type(manager)} is no manager. Fix: {fix}")
 
 
-def build_curator(
-    owner: str, managers: Sequence[Any], options: Mapping[str, Any], **more: Any
-) -> Curator:
+def build_curator(owner: str, managers: Any, options: Mapping[str, Any], **more: Any) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = {**options, **more}
     known = [*SharedOptions.__annotations__, "max_tokens", "reserve", "name"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
@@ -120,7 +119,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[StepInput, list[BaseMes
         )
 
     def _steps(self, given: Any, run_manager: Any) -> Steps[list[BaseMessage]]:
-        with hide_from_stream() if self.managers else nullcontext():
+        with hide_from_stream():
             curation: Curation = yield Call(self.curate, self.acurate, (given,))
         announce(curation, self.name or "history", graph_writer(), run_manager.get_child())
         return curation.messages

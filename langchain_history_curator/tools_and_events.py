@@ -162,16 +162,14 @@ def graph_writer() -> Callable[[Any], None] | None:
 
 
 @contextmanager
-def hide_from_stream(
-    summaries: MutableMapping[str, str] | None = None, **marks: Any
-) -> Iterator[None]:
-    """Mark models called inside as a manager's own, not to be streamed; `summaries` keeps theirs."""
+def hide_from_stream(cache: MutableMapping[str, str] | None = None, **marks: Any) -> Iterator[None]:
+    """Mark models called inside as a manager's own, not to be streamed; `cache` has its summaries."""
     outer = ensure_config()
     marks = {**(outer.get("metadata") or {}), "lc_source": "summarization", **marks}
     inner = {**outer, "tags": [*(outer.get("tags") or ()), "nostream"], "metadata": marks}
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:
-        with keeping_summaries(summaries):
+        with keeping_summaries(cache):
             yield
     finally:
         with suppress(ValueError):  # the body went on in another context

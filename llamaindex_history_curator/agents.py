@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,9 +50,7 @@ class CuratedAgent(BaseWorkflowAgent):
             counter, name = curated.curator.counter, recall_tool_name(wanted)
             self.tools = [*tools, tools_and_events.recall_tool(counter=counter, name=name)]
 
-    async def take_step(
-        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
-    ) -> AgentOutput:
+    async def take_step(self, ctx: Any, llm_input: Any, tools: Any, memory: Any) -> AgentOutput:
         """Take one step from a curated view of everything so far."""
         llm_input = await _show_state(ctx, llm_input)
         output: AgentOutput = await super().take_step(ctx, llm_input, tools, memory)  # type: ignore[safe-super]
@@ -107,9 +104,7 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         curated._read = lambda messages: tools_and_events.read_react_steps(messages, _steps.get())
         curated._write = lambda messages: tools_and_events.write_react_steps(messages, role)
 
-    async def take_step(
-        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
-    ) -> AgentOutput:
+    async def take_step(self, ctx: Any, llm_input: Any, tools: Any, memory: Any) -> AgentOutput:
         """Take one step from a curated view of everything so far."""
         if llm_input and llm_input[0].role.value == "system" and not self.system_prompt:
             # The base class drops the first system message, taking it for the agent's own prompt.

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -26,7 +26,6 @@ from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 
 ChatStore = BaseChatStore | AsyncDBChatStore
-R = TypeVar("R")
 
 _ID = "history_curator_id"
 """The keyword under which a stored message carries its id; no message that is read back has it."""
@@ -125,7 +124,7 @@ def _own_loop() -> asyncio.AbstractEventLoop:
 os.register_at_fork(after_in_child=_own_loop.cache_clear)
 
 
-def _run(call: Callable[..., Coroutine[Any, Any, R]], *args: Any) -> R:
+def _run(call: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
     return asyncio.run_coroutine_threadsafe(call(*args), _own_loop()).result()
 
 

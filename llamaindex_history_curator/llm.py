@@ -23,7 +23,6 @@ from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.prompts import ChatPromptTemplate
-from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from history_curator.config import check_names
@@ -115,14 +114,8 @@ class CuratedLLM(FunctionCallingLLM):
     def _model(self) -> str:
         return self.llm.metadata.model_name
 
-    # One request: curated, sent, and sent again with a smaller view when it is refused.
-
     def _send(
-        self,
-        messages: Sequence[ChatMessage],
-        tools: Sequence[Any] | None,
-        ask: Callable[..., Any],
-        aask: Callable[..., Any],
+        self, messages: Sequence[ChatMessage], tools: Any, ask: Any, aask: Any
     ) -> Steps[tuple[Curation, Any]]:
         curations: list[Curation] = []
         options: dict[str, Any] = {"tail": "request", "tools": tool_schemas(tools)}
@@ -160,17 +153,13 @@ class CuratedLLM(FunctionCallingLLM):
                 break
         return curations[-1], answer
 
-    def _answer(
-        self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
-    ) -> Steps[ChatResponse]:
+    def _answer(self, messages: Sequence[ChatMessage], kwargs: Any) -> Steps[ChatResponse]:
         ask, aask, tools = self._bind("chat", kwargs)
         curation, answer = yield from self._send(messages, tools, ask, aask)
         curation.observe(answer)
         return answer  # type: ignore[no-any-return]
 
-    def _open_stream(
-        self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
-    ) -> Steps[tuple[Curation, Any]]:
+    def _open_stream(self, messages: Sequence[ChatMessage], kwargs: Any) -> Steps[Any]:
         """Return a curation and its stream, once a chunk is there: a refusal comes instead of it."""
         ask, aask, tools = self._bind("stream_chat", kwargs)
 
@@ -241,11 +230,7 @@ class CuratedLLM(FunctionCallingLLM):
         note_accepted(self.curator, self._model, usage)
 
     def _prepare_chat_with_tools(  # type: ignore[override]
-        self,
-        tools: Sequence[BaseTool],
-        user_msg: str | ChatMessage | None = None,
-        chat_history: list[ChatMessage] | None = None,
-        **kwargs: Any,
+        self, tools: Any, user_msg: Any = None, chat_history: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
         # Older adapters do not take all options, so only those that were set are passed on.
         messages = list(chat_history or ())
@@ -256,13 +241,9 @@ class CuratedLLM(FunctionCallingLLM):
         given = {name: value for name, value in kwargs.items() if value is not False}
         return {"messages": messages, _TOOLS: tools, **given}
 
-    def get_tool_calls_from_response(
-        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
-    ) -> list[ToolSelection]:
+    def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> list[ToolSelection]:
         """Return the calls of a response, as the wrapped LLM reads them."""
-        return self._calling_llm.get_tool_calls_from_response(
-            response, error_on_no_tool_call=error_on_no_tool_call, **kwargs
-        )
+        return self._calling_llm.get_tool_calls_from_response(*args, **kwargs)
 
     @property
     def _calling_llm(self) -> FunctionCallingLLM:
@@ -274,11 +255,9 @@ class CuratedLLM(FunctionCallingLLM):
     # Structured answers: the wrapped LLM's own way, native where it has one. Streamed ones are chats
     # with tools.
 
-    def _predict(
-        self, output_cls: type[BaseModel], prompt: Any, arguments: dict[str, Any]
-    ) -> Steps[Any]:
-        options = {"llm_kwargs": arguments.pop("llm_kwargs", None)}
-        messages = prompt.format_messages(llm=self.llm, **arguments)
+    def _predict(self, output_cls: type[BaseModel], prompt: Any, kwargs: Any) -> Steps[Any]:
+        options = {"llm_kwargs": kwargs.pop("llm_kwargs", None)}
+        messages = prompt.format_messages(llm=self.llm, **kwargs)
         function = {"name": output_cls.__name__, "parameters": output_cls.model_json_schema()}
         llm: Any = self.llm
         ready: Any = ReadyPrompt

@@ -140,10 +140,9 @@ class CuratedMemory(BaseChatStoreMemory):
         """
         known = {*cls.from_defaults.__annotations__, *models.CURATOR_OPTIONS, *_DATABASE}
         check_names(cls.__name__, options, known - {"options", "return"}, models.FIXES)
-        given = {name: options.pop(name, None) for name in _DATABASE}
-        database = {name: value for name, value in given.items() if value is not None}
+        database = {name: options.pop(name) for name in _DATABASE if name in options}
         chat_store, key = chat_store or sql_store, session_id or chat_store_key
-        if database and chat_store is None:
+        if chat_store is None and any(database.values()):
             chat_store = SQLAlchemyChatStore(**{"table_name": "llama_index_memory", **database})
             if key == DEFAULT_CHAT_STORE_KEY:
                 key = str(uuid4())  # no two people share a conversation

@@ -63,11 +63,7 @@ class LlamaIndexFormat:
     name = "llamaindex"
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entry of one message.
-
-        Raises:
-            ConversionError: when it is not a `ChatMessage`.
-        """
+        """Return the entry of one message."""
         if not isinstance(message, ChatMessage):
             raise ConversionError(
                 f"expected a ChatMessage, got {type(message).__name__}.",
@@ -98,12 +94,7 @@ class LlamaIndexFormat:
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return one message per entry; untouched entries come back as their very messages."""
-        return [
-            entry.source
-            if entry.original is None and entry.source is not None
-            else _write_edited(entry)
-            for entry in entries
-        ]
+        return list(map(_write, entries))
 
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
@@ -193,8 +184,10 @@ def _read_wire(wire: Any) -> ToolCall:
     return _read_call(call_id, inside.get("name", ""), inside.get("arguments"))
 
 
-def _write_edited(entry: ConversationEntry) -> ChatMessage:
+def _write(entry: ConversationEntry) -> Any:
     source = entry.source
+    if entry.original is None and source is not None:
+        return source
     if not isinstance(source, ChatMessage):
         source = ChatMessage(role=LlamaRole(entry.role.value), blocks=[])
     keywords = copy.deepcopy(source.additional_kwargs)
@@ -287,11 +280,7 @@ def _encode(value: Any) -> Any:
 
 
 def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
-    """Return the message that `message_to_dict` wrote.
-
-    Raises:
-        ConversionError: when the role is missing or unknown.
-    """
+    """Return the message that `message_to_dict` wrote."""
     try:
         message = ChatMessage(role=data["role"])
     except (KeyError, ValidationError) as error:

@@ -39,7 +39,6 @@ dispatcher = get_dispatcher("llamaindex_history_curator")
 span = dispatcher.span
 """Decorates the method in which an event happens: an exporter drops an event outside of a span."""
 _REPORTED = ("original_count", "curated_count", "tokens", "prefix_tokens", "provider")
-_ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repaired")
 
 
 class HistoryCuratedEvent(BaseEvent):
@@ -78,7 +77,7 @@ def publish(curation: Curation, place: str, *, is_degraded: bool = False) -> Non
     """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     fields = {name: getattr(report, name) for name in _REPORTED}
-    fields |= {f"{action}_count": actions[action] for action in _ACTIONS}
+    fields |= {f"{action}_count": number for action, number in actions.items()}
     fields |= {"max_tokens": report.max_tokens or 0, "degraded": is_degraded}
     dispatcher.event(HistoryCuratedEvent(integration=place, **fields))
 
