@@ -244,7 +244,6 @@ def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
 
 
 def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, Any]:
-    """Return the changed fields of an answer: its calls, blocks and reasoning."""
     old, new = entry.root.tool_calls or (), entry.tool_calls or ()
     content = blocks.write_content(message.content, entry, keeps_calls=new == old)
     fields: dict[str, Any] = {"content": content}

@@ -47,7 +47,7 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
 
-_MEANT = {
+_MEANT = {  # by arguments of LangChain's own
     "trigger": "max_tokens=8_000, which every request fits, or 0.8 of the model's window.",
     "keep": "preserve_last_n=20, or leave it out: the budget decides.",
     "model": "leave it out, or write HistoryCurator.for_model(model); SummarizingManager(model) summarises.",
@@ -62,7 +62,6 @@ _MEANT = {
         "leave it out: the newest messages and system messages stay, as the provider demands.",
     ),
 }
-"""What to write for arguments of LangChain's own that are for the same purpose."""
 
 
 def check_arguments(owner: str, given: Mapping[str, Any], known: Any, managers: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
-from langchain_core.prompt_values import PromptValue
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnableSerializable
 from pydantic import BeforeValidator, ConfigDict, PrivateAttr
 from typing_extensions import Self, Unpack, override
@@ -20,13 +19,11 @@ from langchain_history_curator import models
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.tools_and_events import announce, graph_writer, hide_from_stream
 
-StepInput = PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
-
 _CURATOR_FIELDS = tuple({"managers", *CuratorFields.model_fields, "bus", "name"} - {"max_tokens"})
 """The fields a curator is built from; the others are arguments of each view."""
 
 
-class HistoryCurator(CuratorFields, RunnableSerializable[StepInput, list[BaseMessage]]):
+class HistoryCurator(CuratorFields, RunnableSerializable[Any, list[BaseMessage]]):
     """The step of a chain that decides which messages the next model gets to see.
 
     Takes a list of messages, a PromptValue, a state with ``messages``, a string or one message, and

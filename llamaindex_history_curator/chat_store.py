@@ -147,10 +147,8 @@ def _with_own_engine(store: AsyncDBChatStore) -> AsyncDBChatStore:
     return store
 
 
-def close_engine(engine: Any) -> Future[None] | None:
-    """Begin to close the connections of an engine of ours; an engine of others is theirs to close."""
-    if engine not in _own_engines:
-        return None
+def close_engine(engine: Any) -> Future[None]:
+    """Begin to close the connections of an engine of ours."""
     return asyncio.run_coroutine_threadsafe(engine.dispose(), _own_loop())
 
 

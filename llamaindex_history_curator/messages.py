@@ -245,7 +245,6 @@ def _block_of(call: ToolCall) -> ToolCallBlock | None:
 
 
 def _write_names(entry: ConversationEntry, source: ChatMessage, keywords: dict[str, Any]) -> None:
-    """Write the name of a message, and the id of a result, where they are others."""
     name = entry.tool_name if entry.role is MessageRole.TOOL else entry.name
     if name != keywords.get("name"):
         keywords["name"] = name

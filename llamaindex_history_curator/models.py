@@ -36,7 +36,7 @@ _BEDROCK_POINT = CachePoint(cache_control=CacheControl(type="default"))
 _CACHE_POINTS = ("anthropic", "bedrock")
 _TAKE_OBJECTS = (*_CACHE_POINTS, "gemini")
 """Providers that want the arguments of a call as an object, not as text."""
-FIXES = {
+FIXES = {  # for arguments of LlamaIndex that have no equal
     "max_tokens": "did you mean 'token_limit'?",
     "tokenizer_fn": "pass counter=, the name of an encoding or a model, or a TokenCounter.",
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
@@ -44,7 +44,6 @@ FIXES = {
     "memory_blocks": "put fixed texts into the system message, and pass "
     "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
-"""Fixes for arguments of LlamaIndex's memories that have no equal."""
 
 
 def budget_for_llm(llm: LLM, *, output: int | None = None, margin: int | None = None) -> int:

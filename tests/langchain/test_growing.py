@@ -9,11 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage, convert_to_messages
 
 from tests.core.test_warm_views import session
-from tests.support.hosts import (
-    disturb_models,
-    live,
-    see_an_equal_message_in_the_place_of_another,
-)
+from tests.support.hosts import disturb_models, live, see_an_equal_message_in_the_place_of_another
 
 BUDGET = 3_000
 

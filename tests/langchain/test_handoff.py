@@ -18,12 +18,7 @@ from langchain_core.tools import tool
 
 from history_curator.errors import ConfigurationError
 from history_curator.tokens import count_tokens
-from langchain_history_curator import (
-    HistoryCurator,
-    fold_back,
-    handoff_view,
-    recall_tool,
-)
+from langchain_history_curator import HistoryCurator, fold_back, handoff_view, recall_tool
 from tests.langchain.scripted import refusals
 from tests.langchain.wires import Wire
 

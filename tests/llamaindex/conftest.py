@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from llamaindex_history_curator.chat_store import close_engine
+from llamaindex_history_curator.chat_store import _own_engines, close_engine
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,8 @@ def _close_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         engine = store._async_engine
         if engine is None:
             continue
-        closing = close_engine(engine)
-        if closing is not None:
-            closing.result(10)
+        if engine in _own_engines:
+            close_engine(engine).result(10)
         elif engine.dialect.name == "sqlite":
             asyncio.run(engine.dispose())
         else:  # its connections belong to a loop that is closed

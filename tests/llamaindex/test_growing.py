@@ -10,11 +10,7 @@ from llama_index.core.llms import ChatMessage, TextBlock
 
 from tests.core.test_warm_views import session
 from tests.llamaindex.factories import from_dict
-from tests.support.hosts import (
-    disturb_models,
-    live,
-    see_an_equal_message_in_the_place_of_another,
-)
+from tests.support.hosts import disturb_models, live, see_an_equal_message_in_the_place_of_another
 
 BUDGET = 3_000
 

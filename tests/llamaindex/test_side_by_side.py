@@ -56,10 +56,7 @@ def looking(kind: str) -> RecordingLLM:
 
 @pytest.mark.parametrize(
     ("stock", "ours", "words"),
-    [
-        (FunctionAgent, CuratedFunctionAgent, "function"),
-        (ReActAgent, CuratedReActAgent, "react"),
-    ],
+    [(FunctionAgent, CuratedFunctionAgent, "function"), (ReActAgent, CuratedReActAgent, "react")],
 )
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("in_workflow", [False, True])

@@ -11,11 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.tools import FunctionTool
 
 from history_curator import Curator
-from llamaindex_history_curator import (
-    CuratedFunctionAgent,
-    CuratedLLM,
-    CuratedReActAgent,
-)
+from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, CuratedReActAgent
 from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
