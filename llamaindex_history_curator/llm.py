@@ -233,11 +233,8 @@ class CuratedLLM(FunctionCallingLLM):
         self, tools: Any, user_msg: Any = None, chat_history: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
         # Older adapters do not take all options, so only those that were set are passed on.
-        messages = list(chat_history or ())
-        if isinstance(user_msg, str):
-            user_msg = ChatMessage(role="user", content=user_msg)
-        if user_msg is not None:
-            messages.append(user_msg)
+        asked = ChatMessage(user_msg, role="user") if isinstance(user_msg, str) else user_msg
+        messages = [*(chat_history or ()), *(() if asked is None else (asked,))]
         given = {name: value for name, value in kwargs.items() if value is not False}
         return {"messages": messages, _TOOLS: tools, **given}
 

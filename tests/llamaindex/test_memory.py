@@ -21,7 +21,7 @@ from history_curator import (
     RetentionConfig,
     SlidingWindowManager,
 )
-from llamaindex_history_curator import CuratedMemory
+from llamaindex_history_curator import CuratedMemory, recall_tool
 from tests.llamaindex.factories import (
     assistant,
     call,
@@ -165,6 +165,8 @@ class TestSet:
             kept.put(given)
         with pytest.raises(ConversionError, match="Fix"):
             await kept.aset([given])
+        with pytest.raises(ConversionError, match=r"messages\[0\].*ChatMessage"):
+            recall_tool([given])(query="hi")
         assert kept.get() == []
 
 
