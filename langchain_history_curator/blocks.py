@@ -112,11 +112,7 @@ def read_calls(
 
 
 def write_content(content: Any, entry: ConversationEntry, *, keeps_calls: bool = True) -> Any:
-    """Return the content of a message with the text, parts and reasoning of its entry.
-
-    Blocks stay in their order. Calls that have changed leave it: clients send those that a message
-    lists beside its content.
-    """
+    """Return the content of a message as its entry has it, in order; changed calls stand beside it."""
     if isinstance(content, str):
         return list(map(write_part, update_text(entry))) if entry.parts else entry.content or ""
     slots = [

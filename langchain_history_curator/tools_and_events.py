@@ -125,8 +125,7 @@ def fold_back(
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
     `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
-    artifact: it is never sent to a model, and `recall_tool` returns it by the handle. The last line
-    is ours, whatever the answer looks like.
+    artifact: it is never sent to a model, and `recall_tool` returns it by the handle.
     """
     said = _without_system(transcript)
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")

@@ -35,3 +35,7 @@ __all__ = [
     "message_to_dict",
     "recall_tool",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

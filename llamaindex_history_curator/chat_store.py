@@ -7,7 +7,7 @@ import copy
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from typing import Any, NoReturn
@@ -50,10 +50,6 @@ def _with_id(message: ChatMessage) -> ChatMessage:
     return message.model_copy(update={"additional_kwargs": keywords})
 
 
-def _read_id(message: ChatMessage) -> Hashable:
-    return message.additional_kwargs.get(_ID)
-
-
 # One conversation of a store, as sync calls: awaited, they run in a thread.
 
 
@@ -87,7 +83,7 @@ def open_conversation(
     if is_async:
         calls = {name: partial(_run, call) for name, call in calls.items()}
     if stamps and not isinstance(store, SimpleChatStore):
-        calls |= {"stamp": _with_id, "key": _read_id}
+        calls |= {"stamp": _with_id, "key": lambda message: message.additional_kwargs.get(_ID)}
     return WriteBehind(**calls, name=f"chat store {store.class_name()}")
 
 

@@ -264,7 +264,9 @@ class CuratedMemory(BaseChatStoreMemory):
         if curator.mode != "shadow":
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
-        question = _text_of(asked)
+        # A text, a message, or a `QueryBundle`.
+        text = getattr(asked, "query_str", None) or getattr(asked, "content", None) or asked
+        question = text if isinstance(text, str) else None
         if not messages:
             return []
         messages = _put_last(messages, question)
@@ -366,12 +368,6 @@ def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
     for index, message in enumerate(messages):
         FORMAT.read(message, index)
     return list(map(hand_out, messages))
-
-
-def _text_of(asked: Any) -> str | None:
-    """Return the text of a question: a text, a message, or a `QueryBundle`."""
-    text = getattr(asked, "query_str", None) or getattr(asked, "content", None) or asked
-    return text if isinstance(text, str) else None
 
 
 def _put_last(messages: list[ChatMessage], question: str | None) -> list[ChatMessage]:

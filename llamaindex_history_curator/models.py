@@ -34,8 +34,6 @@ CURATOR_OPTIONS = (*SharedOptions.__annotations__, "managers", "name")
 """The arguments beside a limit from which a memory, an LLM or an agent makes its curator."""
 _BEDROCK_POINT = CachePoint(cache_control=CacheControl(type="default"))
 _CACHE_POINTS = ("anthropic", "bedrock")
-_TAKE_OBJECTS = (*_CACHE_POINTS, "gemini")
-"""Providers that want the arguments of a call as an object, not as text."""
 FIXES = {  # for arguments of LlamaIndex that have no equal
     "max_tokens": "did you mean 'token_limit'?",
     "tokenizer_fn": "pass counter=, the name of an encoding or a model, or a TokenCounter.",
@@ -134,7 +132,8 @@ class AdapterWriter:
         self._is_known = llm is not None or provider not in ("core", "portable")
         self._takes_citations = provider == "anthropic" or not self._is_known
         self._takes_points = takes_cache_points(llm) if llm else provider in _CACHE_POINTS
-        self._takes_objects = provider in _TAKE_OBJECTS
+        # As the arguments of a call, and no text.
+        self._takes_objects = provider in (*_CACHE_POINTS, "gemini")
         self._sends_calls_twice = "responses" in kind or self._takes_objects
         self._joins = provider_of(llm) == "gemini"
 
