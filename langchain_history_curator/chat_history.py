@@ -32,8 +32,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     `reserve` keeps tokens free for the system prompt and the question that are appended; options are
     those of `Curator`. With a `retention` older turns are shown as it says, and stored so where rows
-    can be edited in place (``SQLChatMessageHistory``). Other stores keep everything, unless `rewrite`
-    clears and writes them again, which a crash or a second writer in between turns into a loss.
+    can be edited in place (``SQLChatMessageHistory``); other stores keep everything.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
@@ -51,7 +50,6 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         max_tokens: int | None = None,
         reserve: int = 0,
         retention: RetentionConfig | Mapping[str, Any] | None = None,
-        rewrite: bool = False,
         name: str = "history",
         **options: Unpack[SharedOptions],
     ) -> None:
@@ -66,8 +64,8 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         self.curator = build_curator(owner, managers, options, max_tokens=max_tokens, name=name)
         is_shadow = self.curator.mode == "shadow"
         editors = {} if retention is None else _row_editors(store, retention)
-        rules, edits_store = None if is_shadow else retention, bool(editors) or rewrite
-        self._retention = Retention(FORMAT, rules, store=store, edits_store=edits_store)
+        rules = None if is_shadow else retention
+        self._retention = Retention(FORMAT, rules, store=store, edits_store=bool(editors))
         self._outbox: WriteBehind[BaseMessage] = WriteBehind(
             **_store_calls(store),
             **editors,

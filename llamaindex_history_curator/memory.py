@@ -71,7 +71,6 @@ class CuratedMemory(BaseChatStoreMemory):
     chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
     chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
     retention: RetentionConfig | None = Field(default=None, frozen=True)
-    rewrite: bool = Field(default=False, frozen=True)
 
     _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
     _counter: str | None = PrivateAttr(default=None)
@@ -99,7 +98,8 @@ class CuratedMemory(BaseChatStoreMemory):
         super().__init__(**data)
         self._write = models.AdapterWriter(curator.profile.name)
         is_shadow, rules = curator.mode == "shadow", self.retention
-        edits, applied = self.rewrite or stores.can_edit(store), None if is_shadow else rules
+        applied = None if is_shadow else rules
+        edits = stores.can_edit(store)
         self._retention = Retention(FORMAT, applied, store=store, edits_store=edits)
         self._conversation = stores.open_conversation(
             store, self.chat_store_key, rules, stamps=not is_shadow
@@ -124,7 +124,6 @@ class CuratedMemory(BaseChatStoreMemory):
         token_flush_size: int | None = None,
         sql_store: ChatStore | None = None,
         retention: RetentionConfig | dict[str, Any] | None = None,
-        rewrite: bool = False,
         curator: Curator | None = None,
         **options: Any,
     ) -> CuratedMemory:
@@ -135,8 +134,8 @@ class CuratedMemory(BaseChatStoreMemory):
         those of `Curator`. Limit, counter and provider follow `llm` where they are not given;
         `curator` stands for all of them. `chat_history` replaces the stored messages.
 
-        `retention` says how much the store keeps of older turns' tool details; `rewrite` applies it
-        also to a store that has to clear a conversation before it writes it anew.
+        `retention` says how much of older turns' tool details is stored, and shown; a store that
+        has to clear a conversation before it writes it anew keeps everything.
         """
         known = {*cls.from_defaults.__annotations__, *models.CURATOR_OPTIONS, *_DATABASE}
         check_names(cls.__name__, options, known - {"options", "return"}, models.FIXES)
@@ -157,7 +156,6 @@ class CuratedMemory(BaseChatStoreMemory):
                 llm=llm, curator=curator, token_limit=token_limit, **options
             ),
             retention=retention,
-            rewrite=rewrite,
         )
         counter = (
             curator.counter.name if curator else options.get("counter", models.counter_for_llm(llm))

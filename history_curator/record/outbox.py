@@ -140,23 +140,21 @@ class WriteBehind(Generic[T]):
         return True
 
     def _deliver(self, batch: Batch[T]) -> Steps[None]:
-        items, writes = batch.items, ["append"]
+        write = "append"
         if batch.replaces:
-            writes = ["clear", "append"] if items else ["clear"]
-            writes = ["replace"] if items and "replace" in self._calls else writes
-            self._known = []
+            write, self._known = "replace" if batch.items else "clear", []
         elif batch.attempted:  # some of it may have arrived
             self._known = list((yield self._call("load")))
             stored = set(map(self._key, self._known)) - {None}
-            items = batch.items = [item for item in items if self._key(item) not in stored]
+            batch.items = [item for item in batch.items if self._key(item) not in stored]
         batch.attempted = True
         try:
-            for write in writes if items or batch.replaces else ():
-                yield self._call(write, *([] if write == "clear" else [items]))
+            if batch.items or batch.replaces:
+                yield self._call(write, *([] if write == "clear" else [batch.items]))
         except Exception as error:
             batch.refusal = error if is_defect(error) else None
             raise
-        self._known += items
+        self._known += batch.items
 
     def _revise(self, change: Callable[[list[T]], Sequence[T] | None]) -> Steps[bool]:
         if "edit" in self._calls:

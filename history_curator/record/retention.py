@@ -220,7 +220,7 @@ def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int)
 @lru_cache(maxsize=256)
 def _warn_once(store: str) -> None:
     logger.warning(
-        "%s cannot edit messages in place: retention applies to what is read. Fix: pass "
-        "rewrite=True if nothing else writes to this conversation and a crash may lose it.",
+        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
+        "everything. Fix: a SQL store, if less should be stored.",
         store,
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shelve
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,10 +110,11 @@ class TestOnce:
         assert repeats > 60
         assert 0 < len(model.prompts) < 79 / 2
 
-    def test_a_given_cache_survives_the_manager(self) -> None:
-        cache, asked = dict[str, str](), list[int]()
+    def test_a_given_cache_survives_the_manager(self, tmp_path: Path) -> None:
+        asked = list[int]()
         for model in (Scripted(), Scripted()):
-            summarise(model, cache=cache)
+            with shelve.open(tmp_path / "summaries") as cache:  # any mapping will do
+                summarise(model, cache=cache)
             asked.append(len(model.prompts))
         assert asked[0]
         assert not asked[1]
