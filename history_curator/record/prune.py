@@ -61,8 +61,6 @@ class PrunedConversation:
 def prune_store(
     url: str,
     *,
-    table: str | None = None,
-    session_id: str | None = None,
     config: RetentionConfig | None = None,
     apply: bool = False,
 ) -> list[PrunedConversation]:
@@ -70,8 +68,8 @@ def prune_store(
 
     The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
     and all message text stay, and so do messages added meanwhile. Running it again changes nothing.
-    By default older turns of every conversation are trimmed to ``{name, status}``; `table` and
-    `session_id` (LlamaIndex's key) choose some. The URL is SQLAlchemy's, also of an async driver.
+    By default older turns are trimmed to ``{name, status}``. The URL is SQLAlchemy's, also of an
+    async driver.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
     try:
@@ -91,18 +89,17 @@ def prune_store(
             with engine.connect() as connection:
                 sessions = connection.execute(query).scalars().all()
             for session in sessions:
-                if table in (None, found.name) and session_id in (None, str(session)):
-                    where = f" at conversation {session!r}, which is as it was"
-                    with engine.begin() as connection:
-                        pruned.append(_prune(connection, found, session, config, apply=apply))
+                where = f" at conversation {session!r}, which is as it was"
+                with engine.begin() as connection:
+                    pruned.append(_prune(connection, found, session, config, apply=apply))
     except sa.exc.SQLAlchemyError as error:
         fix = "Fix: see that it runs and can be written to, and do it again."
         problem = f"The store failed ({type(error).__name__}){where}"
         raise HistoryCuratorError(f"{problem}. {fix}") from error
     finally:
         engine.dispose()
-    if not tables or (not pruned and (table or session_id)):
-        fix = f"Fix: check table= and session_id=; found {[one.name for one, _ in tables]}."
+    if not tables:
+        fix = f"Fix: check the URL; found {[one.name for one in schema.sorted_tables]}."
         raise ConfigurationError(f"No conversation of LangChain or LlamaIndex is there. {fix}")
     for one in pruned:
         logger.info("prune%s: %s", "" if apply else " (dry run)", one)

@@ -80,13 +80,6 @@ class TestLangChain:
         assert rows[9]["tool_calls"][0]["args"] == {"query": "x"}
         assert sum(one.saved for one in pruned) > 4 * 700
 
-    def test_one_conversation_can_be_chosen(self, path: Path) -> None:
-        before = dump(path, "message_store")
-        only = {"table": "message_store", "session_id": "bob"}
-        pruned = prune_store(f"sqlite:///{path}", **only, config=NONE, apply=True)
-        assert [one.session_id for one in pruned] == ["bob"]
-        assert dump(path, "message_store")[:16] == before[:16]
-
     def test_unreadable_rows_are_left_alone(self, path: Path) -> None:
         with sqlite3.connect(path) as connection:
             connection.execute("update message_store set message = 'oops' where id = 2")
@@ -138,8 +131,3 @@ class TestErrors:
             connection.execute("create table stock (id integer, price integer)")
         with pytest.raises(ConfigurationError, match="No conversation of LangChain or LlamaIndex"):
             prune_store(f"sqlite:///{tmp_path / 'other.db'}")
-
-    @pytest.mark.parametrize("only", [{"session_id": "eve"}, {"table": "chat"}])
-    def test_an_unknown_conversation_or_table_is_refused(self, path: Path, only: Any) -> None:
-        with pytest.raises(ConfigurationError, match=r"found .'message_store'.\."):
-            prune_store(f"sqlite:///{path}", **only)
