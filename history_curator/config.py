@@ -34,16 +34,13 @@ if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
     from history_curator.tokens.estimate import UsageAnchor
 
-__all__ = [
-    "OPTIONS", "CuratorConfig", "CuratorOptions", "RetentionConfig", "SharedOptions",
-]  # fmt: skip
+__all__ = ["OPTIONS", "CuratorConfig", "CuratorOptions", "RetentionConfig", "SharedOptions"]
 
 MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
 
 
 def _declare(default: Any, wanted: str = "", **limits: Any) -> Any:
-    """Return the field of an option: its default, what it should be in words, and its limits."""
     return Field(default=default, description=wanted, **limits)
 
 
@@ -206,9 +203,8 @@ def _parse_file(path: Path) -> Any:
         raise ConfigurationError(f"{problem}. Fix: name the file {', '.join(_PARSERS)}.")
     module, _, function = _PARSERS[path.suffix.lower()].partition(".")
     try:
-        text = path.read_text(encoding="utf-8")
         parse = getattr(importlib.import_module(module), function)
-        return parse(text)
+        return parse(path.read_text(encoding="utf-8"))
     except ImportError as error:
         fix = f"pip install {module.replace('yaml', 'pyyaml')}, or use JSON"
         raise ConfigurationError(f"{path}: needs {module}. Fix: {fix}.") from error
@@ -248,18 +244,15 @@ class FileConfig(BaseModel):
 
 
 class RetentionConfig(FileConfig):
-    """How much of older turns is stored and replayed.
-
-    Read alone or from the block ``conversation.retention`` of a larger file.
+    """How much of older turns is stored and replayed, by ``conversation.retention`` in a larger file.
 
     Attributes:
         preserve_turns: the latest turns kept verbatim, with full tool calls and results.
         max_loaded_messages: the most messages read from a store for one request; None for all.
-        persist_tool_invocations: how much of older turns' tool details is stored: everything,
-            ``{name, status}``, or nothing (also ``true`` and ``false``).
+        persist_tool_invocations: whether older tool details are stored whole (also ``true``), as
+            ``{name, status}``, or not at all (also ``false``).
         prune_tools_for_llm: whether the model sees older turns as user and assistant text only.
-        preserve_tools_for_latest_turns: whether the latest turns keep theirs; else only a turn that
-            is still being answered does.
+        preserve_tools_for_latest_turns: whether the latest turns keep theirs, not only an open one.
     """
 
     block = ("conversation", "retention")
@@ -281,9 +274,9 @@ class RetentionConfig(FileConfig):
 class CuratorConfig(CuratorFields, FileConfig):
     """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
 
-    `Curator.from_config` builds the curator. A manager is ``passthrough`` alone or
-    ``sliding_window: {window_size: 40}``. An option such as ``"@summarizer"`` stands for an object
-    given to `Curator.from_config`. In a larger file the settings stand under ``curator``.
+    A manager is ``passthrough`` alone or ``sliding_window: {window_size: 40}``. An option such as
+    ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a larger file the
+    settings stand under ``curator``.
 
     Examples:
         >>> CuratorConfig.from_dict({"managers": ["passthrough"], "max_tokens": 8000}).managers

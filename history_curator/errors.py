@@ -41,13 +41,7 @@ class HistoryCuratorError(Exception):
     """Base of every error raised by History Curator."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _copy_error, (type(self), self.args, self.__dict__)
-
-
-def _copy_error(kind: type[HistoryCuratorError], args: Any, fields: Any) -> HistoryCuratorError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(fields)
-    return error
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigurationError(HistoryCuratorError, ValueError):
@@ -55,11 +49,7 @@ class ConfigurationError(HistoryCuratorError, ValueError):
 
 
 class ConversionError(HistoryCuratorError, ValueError):
-    """A message could not be read or written.
-
-    `index` is its position in the list that was given, `field` the field that is wrong, and `fix`
-    says what to do about it.
-    """
+    """The message at `index` of a list cannot be read or written; `fix` mends its `field`."""
 
     def __init__(
         self,
@@ -93,11 +83,9 @@ class HistoryValidationError(HistoryCuratorError, ValueError):
 class BudgetUnsatisfiableError(HistoryCuratorError):
     """The messages that must be sent do not fit the token budget.
 
-    Attributes:
-        needed: tokens of the smallest view that keeps every guarantee.
-        max_tokens: the budget it had to fit in.
-        irreducible: one ``(index, role, tokens)`` per message that cannot be left out.
-        overhead: tokens that are not messages: tool schemas, reserve, priming.
+    The smallest view that keeps every guarantee has `needed` tokens, `max_tokens` are allowed.
+    `irreducible` has an ``(index, role, tokens)`` for each message that cannot be left out, and
+    `overhead` is what is no message: tool schemas, reserve, priming.
     """
 
     def __init__(

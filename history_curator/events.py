@@ -38,9 +38,8 @@ class HistoryCurated:
     """A history was curated, by the curator named `prompt_name`.
 
     `strategy` are the managers that ran, by their names in configurations, such as
-    ``sliding_window``; ``budget`` without any. `tokens` is the cost of the view, `tokens_before`
-    that of the whole record where it was counted; `actions` says how many entries were kept,
-    dropped, truncated, cleared, …
+    ``sliding_window``; ``budget`` without any. `tokens` is the cost of the view, and `actions` says
+    how many entries were kept, dropped, truncated, cleared, …
     """
 
     prompt_name: str
@@ -50,7 +49,6 @@ class HistoryCurated:
     session_id: UUID | None
     created_at: datetime
     tokens: int | None = None
-    tokens_before: int | None = None
     max_tokens: int | None = None
     actions: Mapping[str, int] = field(default_factory=dict)
 
@@ -102,8 +100,8 @@ def action_totals(
 class EventBus:
     """Hands events to the handlers that subscribed to their type.
 
-    Handlers run in the publishing thread, in the order they subscribed. An error in
-    one stops no other: the kind of error and where it was raised are logged. Thread-safe.
+    Handlers run in the publishing thread, in the order they subscribed. An error in one stops no
+    other: its kind and where it was raised are logged. Thread-safe.
 
     Examples:
         >>> bus, seen = EventBus(), []
@@ -119,9 +117,9 @@ class EventBus:
 
     def subscribe(self, kind: type[E], handler: Callable[[E], object]) -> Callable[[], None]:
         """Call ``handler`` with every event of a type; return a function that ends it."""
-        subscription = (kind, handler)
+        subscription = kind, handler
         with self._lock:
-            self._handlers = (*self._handlers, subscription)
+            self._handlers += (subscription,)
 
         def unsubscribe() -> None:
             with self._lock:

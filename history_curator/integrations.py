@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from weakref import WeakKeyDictionary
 from history_curator.caching import Mark, find_cache_rules, place_marks
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.events import HistoryCurated
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import read_usage, window_margin
@@ -31,10 +29,9 @@ _INPUT_ALONE = frozenset({272_000})
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A token budget and where it came from.
+    """A token budget for messages and tool schemas, and where it came from.
 
-    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is what the model
-    states, `output` what is left for the answer, and `source` says in words which numbers were used.
+    `limit` is what the model states, `output` is left for the answer; `source` tells it in words.
     """
 
     max_tokens: int
@@ -47,8 +44,8 @@ class Budget:
 class Window:
     """The limits that a model states.
 
-    `limit` is the tokens it takes, of the input alone where the answer is `apart`; the model calls it
-    `called`. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
+    `limit`, which the model calls `called`, is of the input alone where the answer is `apart`.
+    `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
     """
 
     model: str
@@ -167,10 +164,9 @@ def note_accepted(curator: Curator, model: str | None, answer: Any) -> None:
 class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
 
-    `arguments` are those of `Curator.curate`; `retries` need a budget among them. `send` returns the
-    call that sends a curation, and `curating` opens around each curation. A refusal teaches the limit
-    of `model`: until it accepts a larger request, every call of this curator stays within it.
-    `usage` returns the usage of an answer: the curation observes it after a refusal and where it is
+    `send` returns the call that sends a curation, and `curating` opens around each. A refusal
+    teaches the limit of `model`: until it accepts a larger request, every call of this curator
+    stays within it. The curation observes the `usage` of an answer after a refusal and where it is
     far from the prediction; elsewhere the answer itself carries it.
     """
 
@@ -211,9 +207,9 @@ class CuratedModelCall:
                     raise
                 retries_left, refusal = retries_left - 1, error
             else:
+                usage = self.usage(answer)
                 if refusal is not None:
                     _learned_limits.setdefault(curator, {})[self.model] = allowed
-                usage = self.usage(answer)
                 note_accepted(curator, self.model, usage or answer)
                 if refusal is not None or _is_unexpected(curation, usage):
                     curation.observe(usage)
@@ -230,11 +226,6 @@ def _is_unexpected(curation: Curation, answer: Any) -> bool:
     usage, tokens = read_usage(answer), curation.tokens
     most = tokens + (curation.error or 0)
     return usage is not None and not _UNEXPECTEDLY_FEW * tokens <= usage.input <= most
-
-
-def actions_of(curation: Curation) -> Counter[str]:
-    """Return how many messages were dropped, cleared, truncated, inserted and so on."""
-    return Counter(HistoryCurated.of(curation.report).actions)
 
 
 def mark_view(

@@ -27,8 +27,9 @@ from llama_index_instrumentation.base.event import BaseEvent
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import RECALL_TOOL_NAME
+from history_curator.events import action_totals
 from history_curator.formats import read_entries
-from history_curator.integrations import actions_of, mark_view
+from history_curator.integrations import mark_view
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
@@ -75,7 +76,8 @@ class HistoryCuratedEvent(BaseEvent):
 
 def publish(curation: Curation, place: str, *, is_degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
-    report, actions = curation.report, actions_of(curation)
+    report = curation.report
+    actions = action_totals(report.record, report.view)
     fields = {name: getattr(report, name) for name in _REPORTED}
     fields |= {f"{action}_count": number for action, number in actions.items()}
     fields |= {"max_tokens": report.max_tokens or 0, "degraded": is_degraded}

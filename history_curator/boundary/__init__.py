@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from history_curator.boundary.limits import HistoryLimits
-from history_curator.boundary.sanitize import (
-    SanitizedHistory,
-    format_history,
-    sanitize_history,
-)
+from history_curator.boundary.sanitize import SanitizedHistory, format_history, sanitize_history
 from history_curator.boundary.validate import (
     HistoryWarning,
     ValidatedHistory,
@@ -18,14 +14,7 @@ from history_curator.boundary.validate import (
 )
 
 __all__ = [
-    "HistoryLimits",
-    "HistoryWarning",
-    "SanitizedHistory",
-    "ValidatedHistory",
-    "calculate_history_size",
-    "format_history",
-    "sanitize_history",
-    "truncate_conversation_history",
-    "validate_conversation_history",
-    "validate_history",
-]
+    "HistoryLimits", "HistoryWarning", "SanitizedHistory", "ValidatedHistory",
+    "calculate_history_size", "format_history", "sanitize_history",
+    "truncate_conversation_history", "validate_conversation_history", "validate_history",
+]  # fmt: skip

@@ -26,34 +26,16 @@ from history_curator.managers.select import (
     PassthroughManager,
     SlidingWindowManager,
     TurnRetentionManager,
-    is_answered,
-    start_of_turns,
 )
 from history_curator.managers.shorten import RoleTruncator, ToolResultClearer, ToolResultTruncator
 from history_curator.managers.summarize import SummarizingManager, keeping_summaries
 
 __all__ = [
-    "Bm25Scorer",
-    "ComposedManager",
-    "CurationContext",
-    "HistoryManager",
-    "ObservableManager",
-    "PassthroughManager",
-    "RelevanceManager",
-    "RoleTruncator",
-    "Scorer",
-    "SlidingWindowManager",
-    "Step",
-    "SummarizingManager",
-    "ToolResultClearer",
-    "ToolResultTruncator",
-    "TurnRetentionManager",
-    "apply_managers",
-    "build_managers",
-    "is_answered",
-    "keeping_summaries",
-    "start_of_turns",
-]
+    "Bm25Scorer", "ComposedManager", "CurationContext", "HistoryManager", "ObservableManager",
+    "PassthroughManager", "RelevanceManager", "RoleTruncator", "Scorer", "SlidingWindowManager",
+    "Step", "SummarizingManager", "ToolResultClearer", "ToolResultTruncator",
+    "TurnRetentionManager", "apply_managers", "build_managers", "keeping_summaries",
+]  # fmt: skip
 
 ObservableSlidingWindowManager = ObservableManager
 """`ObservableManager` watches any manager; this is its name where it watches a window."""

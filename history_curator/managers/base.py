@@ -32,10 +32,9 @@ Entries = Sequence[ConversationEntry]
 class CurationContext:
     """Everything a manager may need to know beyond the entries.
 
-    `max_tokens` are left for messages: tools, reserve and priming are taken off. `session` is what
-    the caller passed, `query` a question that is not among the entries yet, and `key` the caller's
-    name for the conversation. `count_entry` remembers the counts of a curator's entries. A provider
-    may want a view that `opens_with_user`.
+    `max_tokens` are left for messages: tools, reserve and priming are taken off. `query` is a
+    question that is not among the entries yet, and `key` the caller's name for the conversation.
+    `count_entry` remembers counts. A provider may want a view that `opens_with_user`.
 
     Examples:
         >>> CurationContext(max_tokens=1_000).counter.name
@@ -82,10 +81,10 @@ class CurationContext:
 class HistoryManager(Protocol):
     """Anything with ``curate(entries, *, context)``; no base class.
 
-    Return something smaller or the input unchanged, never change an entry in place (use
-    `ConversationEntry.evolve`), and keep exchanges whole; the curator mends the rest. A manager
-    with ``curate(messages, *, session)`` is given OpenAI-style messages of any conversation, and
-    returns such. One that calls a model may define ``async acurate(entries, *, context)`` as well.
+    Return something smaller or the input, and never change an entry in place (use
+    `ConversationEntry.evolve`); the curator mends exchanges. A manager with
+    ``curate(messages, *, session)`` is given OpenAI-style messages, and returns such. One that calls
+    a model may define ``async acurate(entries, *, context)`` as well.
     """
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
@@ -105,8 +104,7 @@ def apply_managers(
 ) -> Steps[tuple[list[ConversationEntry], list[Step]]]:
     """Run managers in order; return the entries they leave, and one step per manager.
 
-    The entries are in the order of the record, each once, copies linked to their originals. No
-    manager can leave out system entries, the latest user entry, pinned entries with their
+    No manager can leave out system entries, the latest user entry, pinned entries with their
     exchanges, and the last n entries.
     """
     record = list(entries)
@@ -187,12 +185,10 @@ def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Ste
     else:
         returned = yield Call(sync, curate, (list(entries),), {"context": context})
     if not isinstance(returned, Sequence) or not all(
-        issubclass(kind, ConversationEntry) for kind in set(map(type, returned))
+        isinstance(each, ConversationEntry) for each in returned
     ):
-        raise ConfigurationError(
-            f"{name} returned something other than a list of entries. "
-            "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
-        )
+        fix = "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
+        raise ConfigurationError(f"{name} returned something other than a list of entries. {fix}")
     return returned
 
 
@@ -210,12 +206,11 @@ def _takes_messages(function: Callable[..., Any]) -> bool:
 def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any:
     """Return the entries of the messages a manager returned; anything else as it is.
 
-    A message that comes back is the entry it was made of, with the text it has now. Another dict
-    stands for the next message of its role and call; one without such a message is new.
+    A message that comes back is the entry it was made of, with the text it has now. A new dict
+    stands for the next message of its role and call, if there is one.
     """
-    if not isinstance(returned, Sequence) or not all(
-        isinstance(each, Mapping) for each in returned
-    ):
+    is_list = isinstance(returned, Sequence)
+    if not is_list or not all(isinstance(each, Mapping) for each in returned):
         return returned
     positions = {id(message): position for position, message in enumerate(given)}
     kinds = [(each.get("role"), each.get("tool_call_id")) for each in given]
@@ -235,10 +230,7 @@ def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any
 
 
 class BuiltInManager:
-    """What every manager here can do: curate entries in a context, or messages of a session.
-
-    A manager defines `select_entries`, or `steps` if it makes calls that an async caller awaits.
-    """
+    """What curates entries or messages by `select_entries`, or by `steps` if it makes calls."""
 
     __slots__ = ()
 
@@ -304,8 +296,7 @@ class ComposedManager(BuiltInManager):
 class ObservableManager(BuiltInManager):
     """Wraps a manager and publishes `HistoryCurated` on a bus after each curation.
 
-    The event describes the wrapped manager alone. A `Curator` with a bus publishes one for the
-    whole pipeline.
+    The event is of this manager alone; a `Curator` with a bus publishes one for all.
 
     Examples:
         >>> from history_curator import Curator, EventBus, HistoryCurated, SlidingWindowManager

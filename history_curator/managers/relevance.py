@@ -1,7 +1,7 @@
 """Bring back earlier messages that matter to the question, quoted in one block right before it.
 
 Everything before the block is as it would be without, so it is repeated byte for byte on the next
-call; the block is new for every question. The selection depends on the history alone.
+call. The selection depends on the history alone.
 """
 
 from __future__ import annotations
@@ -50,12 +50,8 @@ TAIL = "[End of earlier messages]"
 class Retriever:
     """Finds the earlier messages that match a question, for the window to put before it.
 
-    Attributes:
-        share: of the budget, for the block; None is a small share within bounds.
-        scorer: says how well texts match.
-        only_chats: whether it does nothing where tools are in use.
-        fills: whether the block takes everything that the window leaves free.
-        warn: is told when the scorer failed.
+    The block gets a `share` of the budget (None: a small one within bounds), or all that is free if
+    it `fills`; `only_chats` means none where tools are in use. `warn` is told of a failed scorer.
     """
 
     share: float | None = None
@@ -89,12 +85,9 @@ class Retriever:
         starts = [*(unit.start for unit in gone), view.cutoff_index]
         best = [max(scores[start:end], default=0.0) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
-        ranked = [
-            at for at in rank_positions(best, sizes) if gone[at].start not in view.kept_entries
-        ]
-        text, count = _write_block(
-            [gone[at] for at in ranked], "\n".join(query), available, builder.memo.counter
-        )
+        ranked = [gone[at] for at in rank_positions(best, sizes)]
+        ranked = [unit for unit in ranked if unit.start not in view.kept_entries]
+        text, count = _write_block(ranked, "\n".join(query), available, builder.memo.counter)
         reason = f"{count} earlier messages that match the latest question"
         return Block(text, question, reason) if count else None
 
@@ -163,16 +156,15 @@ def _shorten_quotes(
 class RelevanceManager(BuiltInManager):
     """Keeps a recent window and gives the rest of the budget to earlier messages that matter.
 
-    The entries stay as they are while the history fits. `Curator(retrieve=…)` brings back a few
-    messages for little; this manager brings back as much as fits, at several times the cost, as
-    the block is new in every call.
-
-    A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
-    too: they end the view. When a scorer fails, BM25 takes its place, with a warning.
+    A history that fits stays as it is. `Curator(retrieve=…)` brings back a few messages for little;
+    this manager brings back as much as fits, at several times the cost, as the block is new in
+    every call. A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds
+    its parts too: they end the view.
 
     Args:
         share: of the budget, set aside for earlier messages.
-        scorer: a `Scorer` of yours, with an embedding model for instance; None for BM25.
+        scorer: a `Scorer` of yours, with an embedding model for instance; None for BM25, which
+            also takes the place of one that fails, with a warning.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
@@ -197,11 +189,9 @@ class RelevanceManager(BuiltInManager):
     def select_entries(self, entries: Entries, context: CurationContext) -> Entries:
         if context.max_tokens is None:
             return entries
-        retriever = Retriever(
-            self.share, self.scorer, only_chats=False, fills=True, warn=context.warn
-        )
+        fills = Retriever(self.share, self.scorer, only_chats=False, fills=True, warn=context.warn)
         try:
-            window = fit_window(entries, context, context.max_tokens, retriever)
+            window = fit_window(entries, context, context.max_tokens, fills)
         except BudgetUnsatisfiableError:
             return entries
         if window.compacted:
@@ -222,8 +212,7 @@ def build_query(
 ) -> dict[str, float]:
     """Return the query of the user entry at a position, or of `said`, which is about to stand there.
 
-    A message of few words of its own ("yes", "and when was that?") is read with the turn before
-    it: the ends of the last question and of the last answer count half.
+    One of few words ("yes") is read with the ends of the last question and answer, which count half.
     """
     said = entries[position].content or "" if position < len(entries) else said
     said = said[-_MAX_CHARS:]

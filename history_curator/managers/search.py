@@ -27,10 +27,8 @@ DENSITY = 0.4
 """How much length weighs against a text: 0 not at all, 1 takes relevance per character."""
 LONGEST_WORD = 64
 """Longer runs of word characters (base64, hashes of blobs) match no question."""
-CHUNK, MOST_CHARS = 800, 200_000
-"""Characters of the chunks that long texts are scored by, and of one text that are looked at."""
-LONGEST_LINE = 2_000
-"""Characters of a line that are looked at for a passage."""
+CHUNK, MOST_CHARS, LONGEST_LINE = 800, 200_000, 2_000
+"""Characters of a chunk that is scored, and of a text and of a passage's line that are looked at."""
 MEMO_TEXTS = 16_384
 """Texts whose terms a scorer remembers at most."""
 
@@ -99,8 +97,8 @@ class Scorer(Protocol):
 class Bm25Scorer:
     """BM25 over stemmed words: no model, no network, deterministic.
 
-    The terms of a text are remembered by the text itself, so that a growing conversation costs
-    only its new texts. Safe to share between threads and conversations.
+    It remembers the terms of texts, so that a growing conversation costs only its new ones. Safe to
+    share between threads and conversations.
 
     Examples:
         >>> scores = Bm25Scorer().score("dogs?", ["my dog is called Rex", "it rains"])
@@ -132,8 +130,8 @@ def score_entries(
 ) -> tuple[list[float], str]:
     """Return how much each entry matters for a query, and a warning when BM25 had to take over.
 
-    A long entry is worth its best chunk. An answer often does not repeat the words of its question, so every match gives a share of its
-    score to its neighbours. A query maps texts to how much each of them counts.
+    A long entry is worth its best chunk. An answer often does not repeat the words of its question,
+    so every match gives a share to its neighbours. A query says how much each of its texts counts.
     """
     owners, texts = list[int](), list[str]()
     for index, entry in enumerate(entries):
@@ -146,8 +144,8 @@ def score_entries(
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - anything an embedding model may raise
-        failure = f"{type(scorer).__name__} failed ({type(error).__name__})"
-        warning = f"{failure}; earlier parts were found by their words instead."
+        warning = f"{type(scorer).__name__} failed ({type(error).__name__}); "
+        warning += "earlier parts were found by their words instead."
         logger.warning("%s", warning)
         found = _sum_scores(texts, query, Bm25Scorer())
     scores = [0.0] * len(entries)

@@ -46,10 +46,10 @@ Merge the earlier summary; where it disagrees with the messages, the messages wi
 {messages}
 </messages>
 """
+_PLACES = re.compile(r"(\{(?:earlier|messages|max_words)\})")
 _WORDS_PER_TOKEN = 0.6
-_OWN_SUMMARIES = 1_024
-_LOOKED_BACK = 1_024
-"""Units back from the cutoff that the end of a known summary is looked for."""
+_OWN_SUMMARIES, _LOOKED_BACK = 1_024, 1_024
+"""Summaries kept in memory, and units back from the cutoff that one's end is looked for."""
 
 _stored: ContextVar[MutableMapping[str, str] | None] = ContextVar("stored_summaries", default=None)
 
@@ -71,9 +71,8 @@ class SummarizingManager(BuiltInManager):
     """Replaces the part before the cutoff by a summary, written by a model of your choice.
 
     The model is called only when the history does not fit. It reads everything before the cutoff,
-    in chunks where needed, each part once, so the summary and everything after it stay byte for
-    byte the same until the next compaction. When the model fails, the budget alone decides, and
-    the report carries a warning: the conversation never stops on a summary.
+    each part once, so the view goes on byte for byte until the next compaction. When the model
+    fails, the budget alone decides, and the report carries a warning.
 
     Args:
         summarizer: a function from text to text (an async one for `acurate` alone), a LangChain
@@ -101,7 +100,13 @@ class SummarizingManager(BuiltInManager):
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
     ) -> None:
-        self.summarizer = Summarizer(summarizer)
+        self._name = getattr(summarizer, "__name__", type(summarizer).__name__)
+        model = getattr(summarizer, "invoke", None) or getattr(summarizer, "complete", summarizer)
+        amodel = getattr(summarizer, "ainvoke", None) or getattr(summarizer, "acomplete", None)
+        self._model, self._amodel = model, amodel
+        if not callable(model):
+            fix = "a function from text to text, a LangChain chat model or a LlamaIndex LLM."
+            raise ConfigurationError(f"summarizer is a {self._name}. Fix: {fix}")
         self.max_tokens, self.chunk_tokens = max_tokens, chunk_tokens
         self.prompt, self.cache = prompt, cache
         self._own_cache: dict[str, str] = {}
@@ -136,7 +141,7 @@ class SummarizingManager(BuiltInManager):
         except Exception as error:  # noqa: BLE001 - anything a model may raise
             failure = f"The summary failed ({type(error).__name__})"
             context.warn(f"{failure}; older entries are dropped without one.")
-            logger.warning("%s: %s", self.summarizer.name, failure)
+            logger.warning("%s: %s", self._name, failure)
             return entries
         for unit in cut:
             for entry in unit.entries:
@@ -171,13 +176,27 @@ class SummarizingManager(BuiltInManager):
         summary = cache[names[start - 1]] if start else ""
         words = str(int(max_tokens * _WORDS_PER_TOKEN))
         for chunk in self._join_chunks(texts[start:], counter):
-            prompt = build_prompt(self.prompt, earlier=summary, messages=chunk, max_words=words)
-            answer = yield Call(self.summarizer.ask, self.summarizer.ask_async, (prompt,))
+            values = {"{earlier}": summary or "(none)", "{messages}": chunk, "{max_words}": words}
+            prompt = "".join(values.get(part, part) for part in _PLACES.split(self.prompt))
+            answer = yield Call(self._ask, self._aask, (prompt,))
             summary = shorten_tokens(answer, max_tokens, counter, keep="head")
         cache[names[-1]] = summary
         for name in list(self._own_cache)[:-_OWN_SUMMARIES]:
             self._own_cache.pop(name, None)
         return summary
+
+    def _ask(self, prompt: str) -> str:
+        answer = self._model(prompt)
+        if iscoroutine(answer):
+            answer.close()
+            fix = "use `await curator.acurate(…)`, or a function that is not."
+            raise ConfigurationError(f"The summarizer {self._name} is async. Fix: {fix}")
+        return _read_answer(answer)
+
+    async def _aask(self, prompt: str) -> str:
+        later = self._amodel
+        answer = await (later(prompt) if later else asyncio.to_thread(self._model, prompt))
+        return _read_answer(await answer if isawaitable(answer) else answer)
 
     def _name_beginnings(self, texts: Sequence[str], max_tokens: int) -> list[str]:
         """Return a name for every beginning of the texts: the first, the first two, and so on."""
@@ -206,12 +225,6 @@ class SummarizingManager(BuiltInManager):
             yield "\n".join(waiting)
 
 
-def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: str) -> str:
-    """Return the prompt for one chunk. Braces in the messages are left as they are."""
-    values = {"{earlier}": earlier or "(none)", "{messages}": messages, "{max_words}": max_words}
-    return re.sub(r"\{(?:earlier|messages|max_words)\}", lambda found: values[found[0]], prompt)
-
-
 def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
     """Return a text in pieces of at most `max_tokens` tokens, after line ends where there are any."""
     middle = len(text) // 2
@@ -222,35 +235,6 @@ def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
     cut = line + 1 if line > middle // 2 else middle
     halves = (text[:cut], text[cut:])
     return [piece for half in halves for piece in split_text(half, max_tokens, counter)]
-
-
-class Summarizer:
-    """A function, a LangChain runnable or a LlamaIndex LLM, called the way the caller runs."""
-
-    def __init__(self, given: Any) -> None:
-        self.name = getattr(given, "__name__", type(given).__name__)
-        self._ask = getattr(given, "invoke", None) or getattr(given, "complete", given)
-        self._ask_async = getattr(given, "ainvoke", None) or getattr(given, "acomplete", None)
-        if not callable(self._ask):
-            raise ConfigurationError(
-                f"summarizer is a {self.name}. Fix: a function from text to text, a LangChain chat "
-                "model or a LlamaIndex LLM."
-            )
-
-    def ask(self, prompt: str) -> str:
-        """Return the answer to a prompt."""
-        answer = self._ask(prompt)
-        if iscoroutine(answer):
-            answer.close()
-            fix = "use `await curator.acurate(…)`, or a function that is not."
-            raise ConfigurationError(f"The summarizer {self.name} is async. Fix: {fix}")
-        return _read_answer(answer)
-
-    async def ask_async(self, prompt: str) -> str:
-        """Return the answer to a prompt without blocking the loop."""
-        later = self._ask_async
-        answer = await (later(prompt) if later else asyncio.to_thread(self._ask, prompt))
-        return _read_answer(await answer if isawaitable(answer) else answer)
 
 
 def _read_answer(answer: Any) -> str:

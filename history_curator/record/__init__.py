@@ -13,16 +13,7 @@ from history_curator.record.session import (
 )
 
 __all__ = [
-    "ConversationRecorded",
-    "ConversationRunner",
-    "EventBus",
-    "HistoryCurated",
-    "HistorySession",
-    "RunResult",
-    "build_context",
-    "get_evaluation_history",
-    "list_tools_used",
-    "load_messages",
-    "select_all",
-    "select_where",
-]
+    "ConversationRecorded", "ConversationRunner", "EventBus", "HistoryCurated", "HistorySession",
+    "RunResult", "build_context", "get_evaluation_history", "list_tools_used", "load_messages",
+    "select_all", "select_where",
+]  # fmt: skip

@@ -19,18 +19,15 @@ R = TypeVar("R")
 
 logger = logging.getLogger("history_curator.store")
 
-DEFECTS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-"""Errors that waiting does not cure: they are raised, not waited out."""
+LOCK_SECONDS = 2.0
+"""How long a sync call waits for an async one, which may wait for a loop that is blocked."""
+_DEFECTS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
 def is_defect(error: Exception) -> bool:
     """Whether waiting does not cure an error; drivers call such ones `DataError` (PEP 249)."""
     kinds = type(error).__mro__
-    return isinstance(error, DEFECTS) or any(kind.__name__ == "DataError" for kind in kinds)
-
-
-LOCK_SECONDS = 2.0
-"""How long a sync call waits for an async one, which may wait for a loop that is blocked."""
+    return isinstance(error, _DEFECTS) or any(kind.__name__ == "DataError" for kind in kinds)
 
 
 @dataclass(slots=True, eq=False)
@@ -50,14 +47,13 @@ class WriteBehind(Generic[T]):
 
     Guaranteed while this object lives: items reach the store in the order they were added, and
     none is lost, however often the store fails; an item with an id is stored once. In an outage
-    `read` returns the last known items and everything added since. An outage is one warning in
-    ``history_curator.store`` and one message when it ends, without a word of the conversation.
-    `pending` items do not survive the process.
+    `read` returns the last known items and everything added since. An outage is one warning and
+    one message when it ends, without a word of the conversation.
 
     The store's operations are functions: `load` all and `append`, and among `calls` ``clear``,
     ``replace`` (all) and ``edit`` (in place). The same with an ``a`` are awaited; where one is
-    missing the plain one runs in a thread. `stamp` gives an item an id when it is added, and `key`
-    returns it: by it an item is found again after a write that failed.
+    missing the plain one runs in a thread. `stamp` gives an item the id that `key` returns: by it
+    an item is found again after a write that failed.
     """
 
     def __init__(

@@ -59,10 +59,7 @@ class PrunedConversation:
 
 
 def prune_store(
-    url: str,
-    *,
-    config: RetentionConfig | None = None,
-    apply: bool = False,
+    url: str, *, config: RetentionConfig | None = None, apply: bool = False
 ) -> list[PrunedConversation]:
     """Apply retention to what a store already holds, or say what that would do.
 
@@ -75,11 +72,9 @@ def prune_store(
     try:
         sa = importlib.import_module("sqlalchemy")
     except ImportError as error:
-        fix = "Fix: pip install sqlalchemy."
-        raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
+        raise ConfigurationError("Pruning needs it. Fix: pip install sqlalchemy.") from error
     engine, schema = _open_store(sa, url), sa.MetaData()
-    pruned: list[PrunedConversation] = []
-    where = ""
+    pruned, where = list[PrunedConversation](), ""
     try:
         schema.reflect(engine)
         tables = [(one, layout) for one in schema.sorted_tables if (layout := _find_layout(one))]

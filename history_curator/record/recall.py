@@ -40,8 +40,6 @@ RECALL_DESCRIPTION = (
     "far. Works for this conversation only."
 )
 
-Record = Sequence[Any] | Callable[[], Sequence[Any]]
-
 _MAX_HITS = 32
 """Parts of an answer at most: short ones fill the default limit of a tool with about so many."""
 _AROUND = 40
@@ -64,9 +62,8 @@ class RecallRequest(BaseModel):
 class Recall:
     r"""Answers the recall tool from one conversation's record alone.
 
-    Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
-    record, or the system prompt, and a handle that belongs to no entry of it gets a plain refusal.
-    Any number of threads may ask.
+    Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this record,
+    or the system prompt, and a handle of no entry is refused. Any number of threads may ask.
 
     Args:
         record: the messages or entries, or a function that returns them, asked at every call.
@@ -88,7 +85,7 @@ class Recall:
 
     def __init__(
         self,
-        record: Record,
+        record: Sequence[Any] | Callable[[], Sequence[Any]],
         *,
         arecord: Callable[[], Awaitable[Sequence[Any]]] | None = None,
         counter: str | TokenCounter | None = "o200k_base",
@@ -131,10 +128,8 @@ class Recall:
         span = range(*(find_handle(handle, list(map(handle_of, entries))) or (0, 0)))
         found = [index for index in span if entries[index].role is not MessageRole.SYSTEM]
         if not found:
-            return (
-                "Refused: no entry of this conversation has that handle. "
-                "Copy a handle exactly from a placeholder, or search with query=…"
-            )
+            fix = "Copy a handle exactly from a placeholder, or search with query=…"
+            return f"Refused: no entry of this conversation has that handle. {fix}"
         lines = [line for index in found for line in list_lines(entries[index], index + 1)]
         total = len(lines)
         first, last = _read_range(wanted, total)
@@ -154,14 +149,12 @@ class Recall:
 
     def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
         # An entry that may not be found has no words.
-        hidden = list(map(self._is_hidden, entries))
         visible = [
-            ConversationEntry(entry.role) if is_hidden else entry
-            for entry, is_hidden in zip(entries, hidden, strict=True)
+            ConversationEntry(entry.role) if self._is_hidden(entry) else entry for entry in entries
         ]
         scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
         ranked = rank_positions(scores, [len(entry.content or "") for entry in entries])
-        best = [index for index in ranked if not hidden[index]][:_MAX_HITS]
+        best = [index for index in ranked if visible[index] is entries[index]][:_MAX_HITS]
         if not best:
             return "Nothing in this conversation matches the query."
         share, left = max(40, self.max_tokens // min(len(best), 3)), self.max_tokens - 8

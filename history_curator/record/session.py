@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, TypeVar, overload
+from typing import Any
 from uuid import UUID, uuid4
+
+from typing_extensions import TypeVar
 
 from history_curator.entries import (
     ConversationEntry,
@@ -29,16 +31,15 @@ from history_curator.formats import (
     ungroup_items,
 )
 
-K = TypeVar("K")
+K = TypeVar("K", default=ConversationEntry)
 
 
 class HistorySession:
     """The full record of a conversation, for audit, replay and recall.
 
-    Entries are only ever added, independent of the views. Each gets the evaluation it belongs
-    to, its position within it and the time; `ConversationRecorded` is published for each. As JSON
-    a session keeps every field of dict messages, of any provider's format; messages of a framework
-    come back as dicts. Thread-safe.
+    Entries are only ever added. Each gets the evaluation it belongs to, its position within it and
+    the time; `ConversationRecorded` is published for each. As JSON a session keeps every field of
+    dict messages; messages of a framework come back as dicts. Thread-safe.
 
     Examples:
         >>> session = HistorySession()
@@ -177,17 +178,10 @@ def position_of(at: int | None, count: int) -> int:
     return at if at >= 0 else count + at
 
 
-@overload
-def select_all(session: HistorySession) -> tuple[ConversationEntry, ...]: ...
-
-
-@overload
-def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
-
-
-def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
+def select_all(session: HistorySession, kind: type[K] | None = None) -> tuple[K, ...]:
     """Return every entry of a session, oldest first, or the slice that reducers collected."""
-    return session._slices.get(kind, session.entries if kind is ConversationEntry else ())
+    wanted: type[Any] = kind or ConversationEntry
+    return session._slices.get(wanted, session.entries if wanted is ConversationEntry else ())
 
 
 def select_where(
