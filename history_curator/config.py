@@ -244,7 +244,7 @@ class FileConfig(BaseModel):
 
 
 class RetentionConfig(FileConfig):
-    """How much of older turns is stored and replayed, by ``conversation.retention`` in a larger file.
+    """How much of older turns is stored and shown: ``conversation.retention`` of a larger file.
 
     Attributes:
         preserve_turns: the latest turns kept verbatim, with full tool calls and results.

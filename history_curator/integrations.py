@@ -18,8 +18,6 @@ from history_curator.tokens import read_usage, window_margin
 
 M = TypeVar("M")
 
-# The budget of a model.
-
 _UNKNOWN_OUTPUT = 4_096
 """Tokens left for the answer of a model that does not say how much it writes."""
 
@@ -79,16 +77,13 @@ def budget_of(window: Window, *, output: int | None = None, margin: int | None =
     usable = window.limit - (window_margin(window.limit) if margin is None else margin)
     max_tokens = usable - answer
     if answer < 0 or max_tokens < 1:
-        raise ConfigurationError(
-            f"output is {answer} ({why}), which leaves nothing for messages: {window.model} takes "
-            f"{usable} tokens, question and answer together. Fix: an output from 0 to "
-            f"{max(0, usable - 1)}, or a budget of your own."
-        )
+        problem = f"output is {answer} ({why}), which leaves nothing for messages: {window.model}"
+        problem += f" takes {usable} tokens, question and answer together"
+        fix = f"an output from 0 to {max(0, usable - 1)}, or a budget of your own"
+        raise ConfigurationError(f"{problem}. Fix: {fix}.")
     percent = "95% of" if margin is None else f"less a margin of {margin},"
-    source = (
-        f"{window.model}: {percent} {window.called} {window.limit} = {usable}, "
-        f"less {answer} for the answer ({why}) = {max_tokens}"
-    )
+    source = f"{window.model}: {percent} {window.called} {window.limit} = {usable}, "
+    source += f"less {answer} for the answer ({why}) = {max_tokens}"
     return Budget(max_tokens, window.limit, answer, source)
 
 
@@ -119,8 +114,6 @@ def rules_for(
     )
 
 
-# One model call with a view in place of the conversation.
-
 RETRIES = 2
 """How often a refused request is repeated with a smaller view."""
 SHRINK = 0.55
@@ -142,7 +135,7 @@ _TOO_MANY_REQUESTS = 429
 
 
 def is_too_long(error: Exception) -> bool:
-    """Return whether an error says that the request was too long: by LangChain's class, or in words."""
+    """Whether an error says, by LangChain's class or in words, that a request was too long."""
     if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True
     status = getattr(error, "status_code", None) or getattr(error, "code", None)

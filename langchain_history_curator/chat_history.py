@@ -95,7 +95,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     @property
     def degraded(self) -> bool:
         """Whether the store failed last time, so that the conversation goes on from memory."""
-        return self._outbox.degraded
+        return self._outbox.failure is not None
 
     @property
     def pending(self) -> tuple[BaseMessage, ...]:

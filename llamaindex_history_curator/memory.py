@@ -174,7 +174,7 @@ class CuratedMemory(BaseChatStoreMemory):
     @property
     def degraded(self) -> bool:
         """Whether the chat store failed the last time it was asked."""
-        return self._conversation.degraded
+        return self._conversation.failure is not None
 
     def get_all(self, status: MessageStatus | None = None) -> list[ChatMessage]:
         """Return the record, oldest first: of a database, also what `Memory` archived in it."""

@@ -18,8 +18,6 @@ from pydantic import (
 
 from history_curator.config import explain_problems
 
-ENV_PREFIX = "HISTORY_CURATOR_"
-
 
 def _read_none(value: Any) -> Any:
     is_none = isinstance(value, str) and value.strip().lower() in ("", "none")
@@ -110,12 +108,12 @@ class HistoryLimits(BaseModel):
     def from_env(
         cls, environ: Mapping[str, str] | None = None, *, base: HistoryLimits | None = None
     ) -> HistoryLimits:
-        """Read limits from variables such as ``HISTORY_CURATOR_MAX_MESSAGES``.
+        """Change `base`, or the defaults, by variables such as ``HISTORY_CURATOR_MAX_MESSAGES``.
 
-        They change `base`, or the defaults. ``none`` lifts a limit; commas separate roles.
+        ``none`` lifts a limit; commas separate roles.
         """
         environ = os.environ if environ is None else environ
-        names = {name: f"{ENV_PREFIX}{name.upper()}" for name in cls.model_fields}
+        names = {name: f"HISTORY_CURATOR_{name.upper()}" for name in cls.model_fields}
         given = {name: environ[env] for name, env in names.items() if env in environ}
         try:
             return cls(**{**(base or cls()).model_dump(), **given})

@@ -21,17 +21,12 @@ from history_curator.formats import parse_json
 from history_curator.quoting import join_lines, split_lines
 
 _FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
-Found = tuple[int, dict[str, str]]
-"""A message that may be sent, after its position in the client's history."""
+Found = tuple[int, dict[str, str]]  # a message that may be sent, after its position
 
 
 @dataclass(frozen=True, slots=True)
 class SanitizedHistory:
-    """A history to send, and what became of the rest.
-
-    `history` holds ``{role, content}`` dicts without the `prompt`, and `dropped` says by position
-    why a message is left out.
-    """
+    """A history to send, without the `prompt`, and by position why a message was `dropped`."""
 
     history: tuple[dict[str, str], ...]
     prompt: str | None
@@ -53,13 +48,13 @@ def sanitize_history(
     r"""Return what may be sent on of a request that carries its own history.
 
     The payload is raw JSON, a mapping with ``prompt`` and ``conversationHistory``, or a list of
-    messages, with the `prompt` beside it; it is never changed. The limits are those of
-    `HistoryLimits.stateless` unless you give some.
+    messages, with the `prompt` beside it. The limits are those of `HistoryLimits.stateless` unless
+    you give some.
 
-    Malformed messages are left out, never an error; only ``role`` and the text of ``content``
-    survive, and of them the last `max_messages`. With `alternate`, neighbours of one role are
-    joined, the first message is the user's, and a question that was not answered joins the prompt.
-    It raises a `HistoryValidationError` when the payload is too large, not JSON, or has no prompt.
+    Only ``role`` and the text of ``content`` survive, and malformed messages are left out. With
+    `alternate`, neighbours of one role are joined, the first message is the user's, and a question
+    that was not answered joins the prompt. A payload that is too large, not JSON, or has no prompt
+    raises a `HistoryValidationError`.
 
     Examples:
         >>> history = [{"role": "user", "content": "list them"}, {"role": "?"}]
@@ -164,10 +159,9 @@ def format_history(
 ) -> str:
     r"""Return the conversation as a section of a prompt: numbered, timestamped, role-marked.
 
-    Every line of a message is indented, whatever ends it, and a role or a timestamp is one short
-    line, so no message can pass for the next one, for a heading or for the footer. An empty history
-    is an empty string. The history may be validated, the dict of its `to_task_context`, or message
-    dicts.
+    Every line of a message is indented, and a role or a timestamp is one short line, so no message
+    can pass for the next one, for a heading or for the footer. The history may be validated, the
+    dict of its `to_task_context`, or message dicts.
 
     Examples:
         >>> history = [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}]

@@ -32,17 +32,16 @@ _WARNINGS: dict[str, tuple[Severity, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryWarning:
-    """One thing that was put right in a history, and how to avoid it.
+    """One thing that was put right in a history, at the path `field`, and how to avoid it.
 
-    `field` is a path such as ``"conversation_history[3].timestamp"``. `severity` is ``high`` when
-    messages were left out, ``medium`` when text was, else ``low``; `code` is for programs.
+    `severity` is ``high`` when messages were left out, ``medium`` when text was, else ``low``.
     """
 
     field: str
     message: str
-    severity: Severity = "medium"
-    suggestion: str = ""
-    code: str = ""
+    severity: Severity
+    suggestion: str
+    code: str
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message} ({self.suggestion})"
@@ -52,8 +51,7 @@ class HistoryWarning:
 class ValidatedHistory:
     """A history that passed, with a warning for everything that was put right.
 
-    Each of the `records` is a dict of role, content and timestamp, with ``truncated`` and
-    ``original_length`` for what became of its text.
+    The `records` are its messages, with ``truncated`` and ``original_length`` of their text.
     """
 
     records: tuple[dict[str, Any], ...]
@@ -98,8 +96,7 @@ def validate_history(
 
     A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
     is missing, a role unknown, content neither text nor a list of blocks, or a message over its
-    hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
-    are not looked at. The given history is never changed; every message returned is new.
+    hard limit. Everything else is put right with a warning; the given history is never changed.
 
     The limits are those of `HistoryLimits.assistant_first` unless you give some; `field` is the
     name in errors and warnings, `now` the time of messages without one.
@@ -252,10 +249,7 @@ def calculate_history_size(messages: Iterable[Mapping[str, Any]]) -> int:
 
 
 def read_text(content: Any) -> tuple[str | None, int]:
-    """Return the text of a message's content, and how many of its blocks are not text.
-
-    The text is None where the content is neither text nor a list of blocks.
-    """
+    """Return the text of a content (None where it can have none) and its count of other blocks."""
     if content is None or isinstance(content, (str, int, float)):
         return "" if content is None else str(content), 0
     if not isinstance(content, list):

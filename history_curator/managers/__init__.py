@@ -55,8 +55,8 @@ def build_managers(
 ) -> tuple[Any, ...]:
     """Return the managers that a configuration lists.
 
-    Each is a name, or ``{name: {option: value}}``. `objects` are those behind names such as
-    ``"@mine"``, which stand for a manager or for the value of an option.
+    Each is a name, or ``{name: {option: value}}``. `objects` stand behind names such as ``"@mine"``
+    for a manager or the value of an option.
 
     Examples:
         >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
@@ -71,12 +71,11 @@ def build_managers(
 def _build_value(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
     """Return what a configuration says: a given object, a manager, several, or the value itself."""
     if isinstance(value, str) and value.startswith("@"):
-        if value[1:] not in objects:
-            raise ConfigurationError(
-                f"{where}: no object named {value[1:]!r} was given. "
-                f"Fix: from_config(..., objects={{{value[1:]!r}: ...}})."
-            )
-        return objects[value[1:]]
+        name = value[1:]
+        if name not in objects:
+            fix = f"Fix: from_config(..., objects={{{name!r}: ...}})."
+            raise ConfigurationError(f"{where}: no object named {name!r} was given. {fix}")
+        return objects[name]
     if isinstance(value, (list, tuple)):
         return tuple(
             _build_value(each, objects, f"{where}[{position}]", is_manager=is_manager)
@@ -89,18 +88,15 @@ def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
     if isinstance(spec, str):
         spec = {spec: None}
     if not isinstance(spec, Mapping) or len(spec) != 1:
-        raise ConfigurationError(
-            f"{where}: a manager is written `name` or `name: {{option: value}}`, "
-            f"and this is {a_type(spec)}."
-        )
+        problem = f"{where}: a manager is written `name` or `name: {{option: value}}`"
+        raise ConfigurationError(f"{problem}, and this is {a_type(spec)}.")
     ((name, given),) = spec.items()
     if name not in _MANAGERS:
         hint = suggest_name(str(name), _MANAGERS)
         raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
     if not isinstance(given, Mapping | None):
-        raise ConfigurationError(
-            f"{where}: the options of {name} must be a mapping, not {a_type(given)}."
-        )
+        problem = f"{where}: the options of {name} must be a mapping"
+        raise ConfigurationError(f"{problem}, not {a_type(given)}.")
     options = {
         str(option): _build_value(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
         for option, value in (given or {}).items()

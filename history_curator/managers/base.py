@@ -34,7 +34,8 @@ class CurationContext:
 
     `max_tokens` are left for messages: tools, reserve and priming are taken off. `query` is a
     question that is not among the entries yet, and `key` the caller's name for the conversation.
-    `count_entry` remembers counts. A provider may want a view that `opens_with_user`.
+    `count_entry` remembers counts. A provider may want a view that `opens_with_user`. The report
+    shows the `warnings`, and names the managers whose views did not go on: the `compactions`.
 
     Examples:
         >>> CurationContext(max_tokens=1_000).counter.name
@@ -68,23 +69,15 @@ class CurationContext:
         """Say why an entry is left out; the report shows it."""
         self.reasons[id(entry.root)] = reason
 
-    def note_compaction(self, manager: object) -> None:
-        """Say that this manager's view does not go on from the request before, for the report."""
-        self.compactions.append(type(manager).__name__)
-
-    def warn(self, warning: str) -> None:
-        """Add a warning to the report, such as a summary that failed."""
-        self.warnings.append(warning)
-
 
 @runtime_checkable
 class HistoryManager(Protocol):
     """Anything with ``curate(entries, *, context)``; no base class.
 
     Return something smaller or the input, and never change an entry in place (use
-    `ConversationEntry.evolve`); the curator mends exchanges. A manager with
-    ``curate(messages, *, session)`` is given OpenAI-style messages, and returns such. One that calls
-    a model may define ``async acurate(entries, *, context)`` as well.
+    `ConversationEntry.evolve`); the curator mends exchanges. With ``curate(messages, *, session)``
+    it is given OpenAI-style messages, and returns such. One that calls a model may define ``async
+    acurate(entries, *, context)`` as well.
     """
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
@@ -235,8 +228,8 @@ class BuiltInManager:
     __slots__ = ()
 
     def select_entries(self, entries: Entries, context: CurationContext) -> Entries:
-        """Return the entries to keep, some of them edited copies."""
-        raise NotImplementedError
+        """Return the entries to keep, some of them edited copies; here all."""
+        return list(entries)
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         """Return the entries to keep; yield the calls to wait for."""

@@ -180,22 +180,22 @@ class RelevanceManager(BuiltInManager):
         if not 0.0 <= share <= 0.9:
             raise ConfigurationError(f"share must be between 0 and 0.9, got {share}.")
         if not isinstance(scorer, Scorer | None):
-            raise ConfigurationError(
-                f"scorer is {scorer!r}. Fix: an object with score(question, texts), or None for BM25."
-            )
+            raise ConfigurationError(f"scorer is {scorer!r}. Fix: give it score(question, texts).")
         self.share = share
         self.scorer = scorer or Bm25Scorer()
 
     def select_entries(self, entries: Entries, context: CurationContext) -> Entries:
         if context.max_tokens is None:
             return entries
-        fills = Retriever(self.share, self.scorer, only_chats=False, fills=True, warn=context.warn)
+        fills = Retriever(
+            self.share, self.scorer, only_chats=False, fills=True, warn=context.warnings.append
+        )
         try:
             window = fit_window(entries, context, context.max_tokens, fills)
         except BudgetUnsatisfiableError:
             return entries
         if window.compacted:
-            context.note_compaction(self)
+            context.compactions.append(type(self).__name__)
         return window.entries
 
 
@@ -212,7 +212,7 @@ def build_query(
 ) -> dict[str, float]:
     """Return the query of the user entry at a position, or of `said`, which is about to stand there.
 
-    One of few words ("yes") is read with the ends of the last question and answer, which count half.
+    One of few words ("yes") is read with the ends of the last question and answer, counting half.
     """
     said = entries[position].content or "" if position < len(entries) else said
     said = said[-_MAX_CHARS:]

@@ -28,7 +28,7 @@ DENSITY = 0.4
 LONGEST_WORD = 64
 """Longer runs of word characters (base64, hashes of blobs) match no question."""
 CHUNK, MOST_CHARS, LONGEST_LINE = 800, 200_000, 2_000
-"""Characters of a chunk that is scored, and of a text and of a passage's line that are looked at."""
+"""Characters of a scored chunk; of a text, and of a line of a passage, that are looked at."""
 MEMO_TEXTS = 16_384
 """Texts whose terms a scorer remembers at most."""
 

@@ -23,17 +23,14 @@ class PassthroughManager(BuiltInManager):
         [{'role': 'user', 'content': 'hi'}]
     """
 
-    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
-        return list(entries)
-
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindowManager(BuiltInManager):
     """Keeps system entries and the last ``window_size`` other entries.
 
-    The newest exchange is kept whole however many calls it has; an older one that only partly fits
-    is left out; pinned entries stay. A window slides on every call, so the provider's prompt cache
-    misses on every call; a budget (`Curator(max_tokens=…)`) does not have that cost.
+    The newest exchange is kept whole; an older one that only partly fits is left out. The window
+    slides, so the provider's prompt cache misses on every call; a budget (`Curator(max_tokens=…)`)
+    does not have that cost.
 
     Examples:
         >>> from history_curator import Curator
@@ -95,10 +92,7 @@ def fit_window(
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:
-    """Return whether the entries fit the budget, and whether those of the last request did.
-
-    Counts each entry at most once, and older ones no further back than the budget goes.
-    """
+    """Return whether the entries fit the budget, and whether those of the last request did."""
     if context.max_tokens is None:
         return True, True
     newest = range(len(entries) - 1, -1, -1)
@@ -115,9 +109,8 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
 class TurnRetentionManager(BuiltInManager):
     """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
-    The turn that is still being answered and every exchange that reaches into a preserved turn, or
-    still waits for a result, are kept in full. System and pinned entries stay. Of older turns,
-    ``older="text"`` keeps what user and assistant said, ``"exclude"`` nothing.
+    An open turn, and an exchange that reaches into a preserved one or waits for a result, are kept
+    in full. Of older turns ``older="text"`` keeps what was said, ``"exclude"`` nothing.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.USER, text) for text in ("one", "two", "three")]
@@ -151,8 +144,7 @@ _OLDER = "part of an older turn"
 def find_reducible(entries: Entries, start: int) -> set[int]:
     """Return the positions before `start` of entries that may be reduced or left out.
 
-    Not among them: system and pinned entries, and exchanges that hold a pinned one, wait for a
-    result, or have one at `start` or later.
+    Not among them: system and pinned entries, and exchanges with a pinned, missing or later one.
     """
     numbered = enumerate(entries[:start])
     found = {at for at, each in numbered if each.role is not MessageRole.SYSTEM and not each.pinned}

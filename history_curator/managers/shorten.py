@@ -28,8 +28,8 @@ def _replace_text(
 class ToolResultTruncator(BuiltInManager):
     """Shortens tool results to a number of characters or tokens, the marker included.
 
-    The limit is 2,000 characters when none is given. Pinned results, images and everything else of
-    the message stay. `keep` names the part that survives, and `suffix` marks the missing one.
+    The limit is 2,000 characters when none is given. Pinned results, images and all else stay.
+    `keep` names the part that survives, and `suffix` marks the missing one.
 
     Examples:
         >>> said = [ConversationEntry(MessageRole.TOOL, "x" * 5_000, tool_call_id="c")]
@@ -103,9 +103,8 @@ class RoleTruncator(BuiltInManager):
 class ToolResultClearer(BuiltInManager):
     """Replaces all but the newest tool results by a placeholder.
 
-    Results no longer than the placeholder and pinned ones stay. Those of `exclude_tools` stay too,
-    and do not count in `keep`. Clearing one result per call makes the prompt cache miss on every
-    call; a `batch` of ten, on every tenth.
+    Shorter and pinned results stay; so do those of `exclude_tools`, which do not count in `keep`.
+    Clearing one a call makes the prompt cache miss on every call; a `batch` of ten, on every tenth.
 
     Examples:
         >>> ToolResultClearer(keep=5, exclude_tools=("read_policy",), batch=10).keep

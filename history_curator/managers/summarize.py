@@ -124,10 +124,12 @@ class SummarizingManager(BuiltInManager):
         try:
             window = fit_window(entries, context, context.max_tokens - aside)
         except BudgetUnsatisfiableError:
-            context.warn("No space for a summary: the budget is taken by entries that must stay.")
+            context.warnings.append(
+                "No space for a summary: the budget is taken by entries that must stay."
+            )
             return entries
         if window.compacted or did_fit:
-            context.note_compaction(self)
+            context.compactions.append(type(self).__name__)
         gone = [unit for unit in pair(entries) if unit.start < window.cutoff_index]
         cut = [unit for unit in gone if unit.start not in window.kept_entries]
         if not cut:
@@ -140,7 +142,7 @@ class SummarizingManager(BuiltInManager):
             raise
         except Exception as error:  # noqa: BLE001 - anything a model may raise
             failure = f"The summary failed ({type(error).__name__})"
-            context.warn(f"{failure}; older entries are dropped without one.")
+            context.warnings.append(f"{failure}; older entries are dropped without one.")
             logger.warning("%s: %s", self._name, failure)
             return entries
         for unit in cut:

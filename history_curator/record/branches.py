@@ -1,8 +1,7 @@
 """Branches of a conversation that live in its store: fork it, list them, switch between them.
 
-A branch is a conversation of its own in the same store. Lines in one more conversation of the
-store, under ``"<key>:branches"``, say which branches there are and which is current; lines are only
-added. So it works with any store and survives a restart.
+A branch is a conversation of its own in the same store. Lines in one more of its conversations,
+``"<key>:branches"``, say which branches there are and which is current; lines are only added.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class Branch:
     """One branch of a conversation.
 
-    The conversation `key` of the store holds it, and it shares the first `at` messages with the
-    branch `parent` (None for the main one). `current` is the one to go on with.
+    The conversation `key` of the store holds it; it shares the first `at` messages with the branch
+    `parent` (None for the main one).
     """
 
     name: str

@@ -80,11 +80,6 @@ class WriteBehind(Generic[T]):
         """The items that wait for the store, oldest first."""
         return tuple(item for batch in tuple(self._outbox) for item in batch.items)
 
-    @property
-    def degraded(self) -> bool:
-        """Whether the store failed the last time it was asked."""
-        return self.failure is not None
-
     def read(self) -> Steps[list[T]]:
         """Return every item, from the store where it answers."""
         yield from self._run_alone(self._ask("load"))

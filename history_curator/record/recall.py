@@ -62,8 +62,8 @@ class RecallRequest(BaseModel):
 class Recall:
     r"""Answers the recall tool from one conversation's record alone.
 
-    Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this record,
-    or the system prompt, and a handle of no entry is refused. Any number of threads may ask.
+    Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
+    record, or the system prompt, and a handle of no entry is refused. Any number of threads may ask.
 
     Args:
         record: the messages or entries, or a function that returns them, asked at every call.

@@ -28,10 +28,9 @@ _OLDER = "tool details of an older turn"
 def apply_retention(entries: Entries, config: RetentionConfig) -> list[ConversationEntry]:
     """Return what a store should hold of these entries.
 
-    Preserved turns, pinned entries, exchanges that wait for a result and exchanges that reach into
-    a preserved turn are returned as they are. In older turns ``full`` changes nothing, ``trimmed``
-    reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
-    leaves the words. Applying it again changes nothing.
+    Preserved turns, pinned entries, and exchanges that reach into such a turn or wait for a result
+    stay as they are. Of older ones ``trimmed`` reduces results to ``{name, status}`` and calls to
+    id and name, and ``none`` leaves the words. Applying it again changes nothing.
     """
     start, mode = find_preserved(entries, config), config.persist_tool_invocations
     stored = list(entries)
@@ -44,9 +43,9 @@ def apply_retention(entries: Entries, config: RetentionConfig) -> list[Conversat
 def build_context(messages: Sequence[Any], preserve_turns: int | RetentionConfig = 2) -> list[Any]:
     """Return messages for the model: the latest turns whole, of older ones only the words.
 
-    Messages of any format, or entries, come back as what they were. No result is left without its
-    call, however late it arrived. With a `RetentionConfig` no more than `max_loaded_messages` are
-    returned, but for system and pinned ones; with `prune_tools_for_llm` off only that applies.
+    Messages of any format, or entries, come back as what they were, no result without its call.
+    With a `RetentionConfig` no more than `max_loaded_messages` are returned, but for system and
+    pinned ones; with `prune_tools_for_llm` off only that applies.
     """
     config = preserve_turns
     if not isinstance(config, RetentionConfig):
@@ -66,10 +65,10 @@ def load_messages(
     *,
     service: Callable[[Any], Sequence[Any]] | None = None,
 ) -> list[Any]:
-    """Return the latest messages of a stored conversation, oldest first, for `build_context`.
+    """Return the latest messages of a stored conversation, no result without its call.
 
-    `service` returns the messages of a thread. Where there is none, or it fails, the history is
-    empty: a missing database does not stop the conversation. No result is loaded without its call.
+    `service` returns the messages of a thread. Where there is none, or it fails, there are none: a
+    missing database does not stop the conversation.
     """
     try:
         messages = [] if service is None else list(service(thread_id))
@@ -87,10 +86,7 @@ def list_tools_used(messages: Sequence[Any]) -> list[dict[str, str]]:
 
 
 def find_preserved(entries: Entries, config: RetentionConfig) -> int:
-    """Return the position of the first entry whose tool details are kept.
-
-    A turn still being answered keeps them always: no model continues an exchange without its calls.
-    """
+    """Return where the entries begin whose tool details are kept; an open turn keeps them."""
     turns = config.preserve_turns if config.preserve_tools_for_latest_turns else 0
     return start_of_turns(entries, turns)
 
@@ -99,8 +95,7 @@ class Retention:
     """Applies retention to one stored conversation, when a turn grows old.
 
     Turns that were missed, as in an outage, show when the record is read, and are dealt with when
-    the next message is added. Without a `config` everything is kept. So it is in a store that
-    cannot be edited, and a warning names its kind.
+    the next message is added. A store that cannot be edited keeps everything, with a warning.
     """
 
     def __init__(

@@ -36,13 +36,11 @@ class ConversationRunner:
     """Calls a model, runs the tools it asks for, and repeats until it answers.
 
     The session records everything, and the model is sent the history manager's view of it. A tool
-    that fails, is unknown or gets malformed arguments produces an error result the model can react
-    to; it never ends the run.
+    that fails, is unknown or gets malformed arguments gives the model an error result.
 
     Args:
         call_provider: takes messages and tool schemas, returns the assistant message as a dict.
-            May be async, for `arun`.
-        tools: by name; called with the arguments as keywords. May be async, for `arun`.
+        tools: by name; called with the arguments as keywords. For `arun` both may be async.
         tool_specs: the schemas sent along, in the provider's format.
         history_manager: a `Curator`, or a manager to put in one; None sends everything.
         evaluation_id: names the entries of the first run; each later run gets a new one.

@@ -95,11 +95,10 @@ class TestOutage:
         store.down = True
         assert run_sync(buffer.read()) == []
         assert isinstance(buffer.failure, ConnectionError)
-        assert buffer.degraded
         store.down = False
         run_sync(buffer.add(["now"]))
         assert run_sync(buffer.read()) == ["earlier", "now"] == store.rows
-        assert not buffer.degraded
+        assert buffer.failure is None
 
     def test_an_outage_is_one_warning_and_one_message(
         self, store: Store, buffer: Buffer, caplog: pytest.LogCaptureFixture
@@ -201,7 +200,7 @@ class TestDefects:
         buffer = WriteBehind(load, store.append)
         with pytest.raises(ValueError, match="row 3"):
             run_sync(buffer.read())
-        assert not buffer.degraded
+        assert buffer.failure is None
 
 
 class TestAsync:
