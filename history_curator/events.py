@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -47,7 +48,7 @@ class HistoryCurated:
     curated_count: int
     strategy: str
     session_id: UUID | None
-    created_at: datetime
+    created_at: datetime = field(default_factory=partial(datetime.now, timezone.utc))
     tokens: int | None = None
     max_tokens: int | None = None
     actions: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +64,6 @@ class HistoryCurated:
             curated_count=report.curated_count,
             strategy=report.strategy,
             session_id=getattr(session, "session_id", None),
-            created_at=datetime.now(timezone.utc),
             tokens=report.tokens,
             max_tokens=report.max_tokens,
             actions=action_totals(report.record, report.view),

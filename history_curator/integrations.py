@@ -1,4 +1,4 @@
-"""What both adapters share: the budget of a model, one curated call with its retries, cache marks."""
+"""What both adapters share: the budget of a model, one curated call with its retries."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from history_curator.caching import Mark, find_cache_rules, place_marks
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import read_usage, window_margin
-
-M = TypeVar("M")
 
 _UNKNOWN_OUTPUT = 4_096
 """Tokens left for the answer of a model that does not say how much it writes."""
@@ -219,17 +216,3 @@ def _is_unexpected(curation: Curation, answer: Any) -> bool:
     usage, tokens = read_usage(answer), curation.tokens
     most = tokens + (curation.error or 0)
     return usage is not None and not _UNEXPECTEDLY_FEW * tokens <= usage.input <= most
-
-
-def mark_view(
-    messages: Sequence[M],
-    curation: Curation,
-    others: Sequence[Mark],
-    mark: Callable[[M, float], M | None],
-    model: str | None = None,
-) -> list[M]:
-    """Return the messages of a view with the breakpoints of the cache plan for a model."""
-    rules = find_cache_rules(model)
-    pricing = model if rules is not None and rules.breakpoints else "anthropic"
-    plan = curation.report.plan_cache(pricing)
-    return place_marks(messages, plan, others, lambda message, point: mark(message, point.ttl))

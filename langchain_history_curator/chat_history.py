@@ -182,13 +182,13 @@ def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
     engine: Any = getattr(store, "engine", None)
     async_engine: Any = getattr(store, "async_engine", None)
 
-    def edit() -> bool:
+    def edit() -> None:
         with engine.begin() as connection:
-            return prune_connection(connection, table, store.session_id, retention)
+            prune_connection(connection, table, store.session_id, retention)
 
-    async def aedit() -> Any:
+    async def aedit() -> None:
         async with async_engine.begin() as connection:
-            return await connection.run_sync(prune_connection, table, store.session_id, retention)
+            await connection.run_sync(prune_connection, table, store.session_id, retention)
 
     return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
 

@@ -94,14 +94,13 @@ def call_by_status(store: ChatStore, name: str, key: str, status: MessageStatus)
     return getattr(store, name)(key) if status is MessageStatus.ACTIVE else []
 
 
-async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> bool:
+async def _prune_rows(store: SQLAlchemyChatStore, key: str, retention: RetentionConfig) -> None:
     """Apply retention to the rows of a conversation, in one transaction."""
     sessions, table = await store._initialize()
     async with sessions() as session:
         connection = await session.connection()
-        changed: bool = await connection.run_sync(prune_connection, table, key, retention)
+        await connection.run_sync(prune_connection, table, key, retention)
         await session.commit()
-    return changed
 
 
 # Stores that can only be awaited are used on one loop that never ends: a connection belongs to the

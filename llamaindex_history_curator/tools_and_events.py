@@ -24,12 +24,11 @@ from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
 
-from history_curator.caching import Mark, ttl_of
+from history_curator.caching import Breakpoint, Mark, find_cache_rules, place_marks, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import RECALL_TOOL_NAME
 from history_curator.events import action_totals
 from history_curator.formats import read_entries
-from history_curator.integrations import mark_view
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from history_curator.tokens import TokenCounter, shorten_tokens
 from llamaindex_history_curator.messages import FORMAT
@@ -94,10 +93,12 @@ def mark_cache(
         for block in message.blocks
         if isinstance(block, CachePoint)
     ]
-    return mark_view(messages, curation, own, _mark, model)
+    rules = find_cache_rules(model)
+    pricing = model if rules is not None and rules.breakpoints else "anthropic"
+    return place_marks(messages, curation.report.plan_cache(pricing), own, _mark)
 
 
-def _mark(message: ChatMessage, ttl: float) -> ChatMessage | None:
+def _mark(message: ChatMessage, point: Breakpoint) -> ChatMessage | None:
     blocks = message.blocks
     if message.role in RESULTS or not blocks:
         return None
@@ -105,7 +106,7 @@ def _mark(message: ChatMessage, ttl: float) -> ChatMessage | None:
     last: Any = blocks[-1]
     if isinstance(last, (CachePoint, ThinkingBlock)) or getattr(last, "text", "x") == "":
         return None
-    control = CacheControl(type="ephemeral", ttl="1h" if ttl >= 3600 else "5m")
+    control = CacheControl(type="ephemeral", ttl="1h" if point.ttl >= 3600 else "5m")
     return message.model_copy(update={"blocks": [*blocks, CachePoint(cache_control=control)]})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import lru_cache, partial
 from inspect import iscoroutinefunction, signature
 from operator import is_, itemgetter
@@ -315,7 +314,6 @@ class ObservableManager(BuiltInManager):
                 curated_count=len(after),
                 strategy=snake_case(type(self.inner).__name__),
                 session_id=getattr(context.session, "session_id", None),
-                created_at=datetime.now(timezone.utc),
                 actions=action_totals(entries, after),
                 max_tokens=context.max_tokens,
             )

@@ -86,7 +86,9 @@ def prune_store(
             for session in sessions:
                 where = f" at conversation {session!r}, which is as it was"
                 with engine.begin() as connection:
-                    pruned.append(_prune(connection, found, session, config, apply=apply))
+                    one = prune_connection(connection, found, session, config, apply=apply)
+                    pruned.append(one)
+                    logger.info("prune%s: %s", "" if apply else " (dry run)", one)
     except sa.exc.SQLAlchemyError as error:
         fix = "Fix: see that it runs and can be written to, and do it again."
         problem = f"The store failed ({type(error).__name__}){where}"
@@ -96,22 +98,13 @@ def prune_store(
     if not tables:
         fix = f"Fix: check the URL; found {[one.name for one in schema.sorted_tables]}."
         raise ConfigurationError(f"No conversation of LangChain or LlamaIndex is there. {fix}")
-    for one in pruned:
-        logger.info("prune%s: %s", "" if apply else " (dry run)", one)
     return pruned
 
 
 def prune_connection(
-    connection: Any, table: Any, session_id: Any, retention: RetentionConfig
-) -> bool:
-    """Apply retention to one conversation in an open transaction; return whether it changed."""
-    pruned = _prune(connection, table, session_id, retention, apply=True)
-    return bool(pruned.trimmed or pruned.removed)
-
-
-def _prune(
-    connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool
+    connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool = True
 ) -> PrunedConversation:
+    """Apply retention to one conversation in an open transaction, or say what that would do."""
     layout = _find_layout(table)
     assert layout is not None
     try:

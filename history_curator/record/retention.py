@@ -12,6 +12,7 @@ from typing import Any
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.formats import MessageFormat, find_format, parse_object, read_entries
+from history_curator.managers.base import Entries
 from history_curator.managers.select import find_reducible, keep_words, start_of_turns
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import Steps
@@ -21,7 +22,6 @@ logger = logging.getLogger("history_curator.retention")
 
 TOOLS_USED = "tools_used"
 """A key under which applications keep the tool details of an answer in the answer itself."""
-Entries = Sequence[ConversationEntry]
 _OLDER = "tool details of an older turn"
 
 

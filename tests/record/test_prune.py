@@ -91,7 +91,8 @@ class TestLangChain:
         for changes in (True, False):
             with ann.engine.begin() as connection:
                 table = ann.sql_model_class.__table__
-                assert prune_connection(connection, table, "ann", NONE) is changes
+                pruned = prune_connection(connection, table, "ann", NONE)
+                assert bool(pruned.removed) is changes
         assert len(dump(path, "message_store")) == 12 + 16
         ann.engine.dispose()
 
