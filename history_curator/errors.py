@@ -108,8 +108,7 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
         parts += [f"{name} ({tokens} tokens)" for name, tokens in beside.items() if tokens]
         fixes = [f"max_tokens of at least {needed}", *["fewer tool schemas"] * bool(tools)]
         fixes += ["a lower reserve"] * bool(reserve)
-        super().__init__(
-            f"The smallest view needs {needed} tokens, the budget is {max_tokens}. "
-            f"Cannot be left out: {'; '.join(parts) or 'nothing'}. "
-            f"Fix: {', '.join(fixes)}, or shorten the messages named above."
-        )
+        problem = f"The smallest view needs {needed} tokens, the budget is {max_tokens}."
+        problem += f" Cannot be left out: {'; '.join(parts) or 'nothing'}."
+        fix = f"Fix: {', '.join(fixes)}, or shorten the messages named above."
+        super().__init__(f"{problem} {fix}")

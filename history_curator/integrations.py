@@ -15,12 +15,6 @@ from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import read_usage, window_margin
 
-_UNKNOWN_OUTPUT = 4_096
-"""Tokens left for the answer of a model that does not say how much it writes."""
-
-_INPUT_ALONE = frozenset({272_000})
-"""Limits that OpenAI states for the input alone: GPT-5's; its others are whole windows."""
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -54,7 +48,7 @@ class Window:
 def answer_is_apart(provider: str, limit: int) -> bool:
     """Return whether a provider's limit is of the input alone: Google's, and GPT-5's."""
     is_openai = provider in ("openai", "openai-responses")
-    return provider == "gemini" or (is_openai and limit in _INPUT_ALONE)
+    return provider == "gemini" or (is_openai and limit == 272_000)
 
 
 def _answer_tokens(window: Window) -> tuple[int, str]:
@@ -65,7 +59,7 @@ def _answer_tokens(window: Window) -> tuple[int, str]:
         return window.asked, "the model's own setting"
     if window.writes:
         return min(window.writes, window.limit // 2), "all it can write"
-    return min(_UNKNOWN_OUTPUT, window.limit // 4), "as it does not say how much it writes"
+    return min(4_096, window.limit // 4), "as it does not say how much it writes"
 
 
 def budget_of(window: Window, *, output: int | None = None, margin: int | None = None) -> Budget:
@@ -103,11 +97,9 @@ def rules_for(
 ) -> ProviderProfile:
     """Return the profile for a request; one of your own as it is."""
     names = set(asked.models)  # none is assumed where those of fallbacks differ
+    model = names.pop() if len(names) == 1 else None
     return get_profile(
-        provider,
-        reasoning=reasoning,
-        later_system=None if asked.in_place else "hoist",
-        model=names.pop() if len(names) == 1 else None,
+        provider, reasoning=reasoning, model=model, later_system=None if asked.in_place else "hoist"
     )
 
 
@@ -115,8 +107,6 @@ RETRIES = 2
 """How often a refused request is repeated with a smaller view."""
 SHRINK = 0.55
 """The share of a refused view that its repetition has: one that is counted 1.7 times fits."""
-_UNEXPECTEDLY_FEW = 0.9
-"""A report of less than this share of the prediction is passed on to the curation."""
 _REFUSAL = re.compile(
     r"context[_ ]length[_ ]exceeded"
     r"|(?:maximum|max|model's) context (?:length|window|limit|size)"
@@ -128,7 +118,6 @@ _REFUSAL = re.compile(
     r"|prompt contains \d{1,15} tokens.{0,60}too large",
     re.IGNORECASE,
 )
-_TOO_MANY_REQUESTS = 429
 
 
 def is_too_long(error: Exception) -> bool:
@@ -136,7 +125,7 @@ def is_too_long(error: Exception) -> bool:
     if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
         return True
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    return status != _TOO_MANY_REQUESTS and _REFUSAL.search(str(error)) is not None
+    return status != 429 and _REFUSAL.search(str(error)) is not None
 
 
 _learned_limits: WeakKeyDictionary[Curator, dict[str | None, int]] = WeakKeyDictionary()
@@ -215,4 +204,4 @@ def _is_unexpected(curation: Curation, answer: Any) -> bool:
     """Whether the provider counted something else than was predicted."""
     usage, tokens = read_usage(answer), curation.tokens
     most = tokens + (curation.error or 0)
-    return usage is not None and not _UNEXPECTEDLY_FEW * tokens <= usage.input <= most
+    return usage is not None and not 0.9 * tokens <= usage.input <= most

@@ -28,20 +28,6 @@ from history_curator.tokens import TokenCounter
 from history_curator.units import Unit
 from history_curator.window import Block, View, ViewBuilder
 
-LARGE_SHARE = 0.7
-"""Share of the budget that a `RelevanceManager` gives to earlier messages."""
-SMALLEST = 64
-"""Tokens below which a block is not worth its marks."""
-LONG_SHARE = 0.5
-"""Share of the block that a passage of one message too long for it takes."""
-FEW_WORDS = 1
-"""Words up to which a message is read with the turn before it."""
-_MAX_CHARS, _LAST_CHARS = 4_000, 400
-"""Characters that are looked at, of a question and of the turn before it."""
-_SLACK = 24
-MISSES = 40
-"""Units in a row that do not fit, after which no more are tried."""
-
 HEAD = "[Earlier messages of this conversation that may matter now, quoted]"
 TAIL = "[End of earlier messages]"
 
@@ -69,14 +55,13 @@ class Retriever:
         question = _find_question(entries, builder, view)
         available = min(limit - view.tokens, tokens)
         if self.fills and question is not None and question >= len(entries) - 1:
-            available = limit - view.tokens - _SLACK  # every call asks something new
-        if question is None or available < SMALLEST:
+            available = limit - view.tokens - 24  # every call asks something new
+        if question is None or available < 64:  # not worth the block's marks
             return None
         query = build_query(entries, question, builder.query)
         # Messages after the question do not change its matches.
-        scores, warning = score_entries(
-            entries[: max(question, view.cutoff_index)], query, self.scorer
-        )
+        earlier = entries[: max(question, view.cutoff_index)]
+        scores, warning = score_entries(earlier, query, self.scorer)
         if warning and self.warn is not None:
             self.warn(warning)
         pairing = builder.pairing
@@ -113,7 +98,7 @@ def _write_block(
     """Return units quoted in one text, best first while they fit, and how many messages it quotes."""
     quotes: dict[int, tuple[str, int]] = {}
     left = available - counter.count_entry(_as_entry(HEAD, TAIL))
-    longest, missed = int(available * LONG_SHARE), 0
+    longest, missed = available // 2, 0  # of one message that is too long for the block
     for unit in ranked:
         numbered = zip(unit.entries, unit.indexes, strict=True)
         lines = [line for entry, index in numbered for line in list_lines(entry, index + 1)]
@@ -125,7 +110,7 @@ def _write_block(
         if tokens <= left:
             quotes[unit.start] = text, len(unit.entries)
             left, missed = left - tokens, 0
-        elif (missed := missed + 1) >= MISSES:
+        elif (missed := missed + 1) >= 40:
             break  # a huge record is not tokenised to fill the last gap
     while quotes:
         entry = _as_entry(HEAD, *(quotes[start][0] for start in sorted(quotes)), TAIL)
@@ -176,7 +161,7 @@ class RelevanceManager(BuiltInManager):
         True
     """
 
-    def __init__(self, share: float = LARGE_SHARE, *, scorer: Scorer | None = None) -> None:
+    def __init__(self, share: float = 0.7, *, scorer: Scorer | None = None) -> None:
         if not 0.0 <= share <= 0.9:
             raise ConfigurationError(f"share must be between 0 and 0.9, got {share}.")
         if not isinstance(scorer, Scorer | None):
@@ -212,16 +197,16 @@ def build_query(
 ) -> dict[str, float]:
     """Return the query of the user entry at a position, or of `said`, which is about to stand there.
 
-    One of few words ("yes") is read with the ends of the last question and answer, counting half.
+    A single word ("yes") is read with the ends of the last question and answer, counting half.
     """
     said = entries[position].content or "" if position < len(entries) else said
-    said = said[-_MAX_CHARS:]
+    said = said[-4_000:]
     query: dict[str, float] = {}
-    if len(split_words(said)) <= FEW_WORDS:
+    if len(split_words(said)) <= 1:
         before = [entry for entry in entries[:position] if entry.content]
         asked = [entry for entry in before if entry.is_real_user]
         answers = [entry for entry in before if entry.role is MessageRole.ASSISTANT]
         turn = [*asked[-1:], *answers[-1:]]
-        query = {(entry.content or "")[-_LAST_CHARS:].strip(): 0.5 for entry in turn}
+        query = {(entry.content or "")[-400:].strip(): 0.5 for entry in turn}
     query[said] = 1.0
     return {text: weight for text, weight in query.items() if text}

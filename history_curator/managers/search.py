@@ -23,14 +23,8 @@ NEIGHBOURS = (0.5, 0.3, 0.2, 0.15, 0.1)
 """Shares of a match that the texts one, two … places beside it get."""
 REPLY = 0.7
 """Share of the next text where the match ends in a question, which it likely answers."""
-DENSITY = 0.4
-"""How much length weighs against a text: 0 not at all, 1 takes relevance per character."""
-LONGEST_WORD = 64
-"""Longer runs of word characters (base64, hashes of blobs) match no question."""
 CHUNK, MOST_CHARS, LONGEST_LINE = 800, 200_000, 2_000
 """Characters of a scored chunk; of a text, and of a line of a passage, that are looked at."""
-MEMO_TEXTS = 16_384
-"""Texts whose terms a scorer remembers at most."""
 
 _STOPWORDS = """
 a about an and any are as at be been being but by can could did do does done for from had has have
@@ -48,7 +42,7 @@ def split_words(text: str) -> list[str]:
     """Return the words of a text in lower case; compound identifiers also give their pieces."""
     found: list[str] = []
     for word in _WORD.findall(text):
-        if len(word) > LONGEST_WORD:
+        if len(word) > 64:  # base64, hashes of blobs: no question has them
             continue
         lower = word.lower()
         if lower not in STOPWORDS:
@@ -107,7 +101,7 @@ class Bm25Scorer:
     """
 
     def __init__(self) -> None:
-        self._count_terms = lru_cache(MEMO_TEXTS)(count_terms)
+        self._count_terms = lru_cache(16_384)(count_terms)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bm25Scorer, ()  # texts stay in this process
@@ -195,7 +189,8 @@ def spread_scores(scores: Sequence[float], asks: Sequence[bool]) -> list[float]:
 def rank_positions(scores: Sequence[float], sizes: Sequence[int]) -> list[int]:
     """Return the positions with a score, best first: relevance against length in characters."""
     chunks = [min(size, CHUNK) for size in sizes]
-    value = [score / (size + 32) ** DENSITY for score, size in zip(scores, chunks, strict=True)]
+    # Exponent 0 would weigh no length, 1 relevance per character.
+    value = [score / (size + 32) ** 0.4 for score, size in zip(scores, chunks, strict=True)]
     found = [index for index, score in enumerate(scores) if score > 0]
     return sorted(found, key=lambda index: -value[index])
 

@@ -28,9 +28,9 @@ class PassthroughManager(BuiltInManager):
 class SlidingWindowManager(BuiltInManager):
     """Keeps system entries and the last ``window_size`` other entries.
 
-    The newest exchange is kept whole; an older one that only partly fits is left out. The window
-    slides, so the provider's prompt cache misses on every call; a budget (`Curator(max_tokens=…)`)
-    does not have that cost.
+    The newest exchange is kept whole, an older one that only partly fits is left out, pinned ones
+    stay. The window slides, so the provider's prompt cache misses on every call; a budget
+    (`Curator(max_tokens=…)`) does not have that cost.
 
     Examples:
         >>> from history_curator import Curator
@@ -53,15 +53,10 @@ class SlidingWindowManager(BuiltInManager):
         first = units[start].kind if start < len(units) else "user"
         if context.opens_with_user and size > 1 and first != "user":
             start = _start_of_newest(units, size - 1)  # a note of ours counts as part of the window
-        newest = {
-            id(entry.root)
-            for unit in units[start:]
-            for entry in (unit.head, *unit.results)
-            if entry is not None
-        }
+        newest = {index for unit in units[start:] for index in unit.indexes}
         window = []
-        for entry in entries:
-            if entry.role is MessageRole.SYSTEM or entry.pinned or id(entry.root) in newest:
+        for index, entry in enumerate(entries):
+            if entry.role is MessageRole.SYSTEM or entry.pinned or index in newest:
                 window.append(entry)
             else:
                 context.explain(entry, f"outside the window of the last {self.window_size} entries")

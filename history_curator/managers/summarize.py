@@ -47,8 +47,7 @@ Merge the earlier summary; where it disagrees with the messages, the messages wi
 </messages>
 """
 _PLACES = re.compile(r"(\{(?:earlier|messages|max_words)\})")
-_WORDS_PER_TOKEN = 0.6
-_OWN_SUMMARIES, _LOOKED_BACK = 1_024, 1_024
+_MOST = 1_024
 """Summaries kept in memory, and units back from the cutoff that one's end is looked for."""
 
 _stored: ContextVar[MutableMapping[str, str] | None] = ContextVar("stored_summaries", default=None)
@@ -124,9 +123,8 @@ class SummarizingManager(BuiltInManager):
         try:
             window = fit_window(entries, context, context.max_tokens - aside)
         except BudgetUnsatisfiableError:
-            context.warnings.append(
-                "No space for a summary: the budget is taken by entries that must stay."
-            )
+            problem = "No space for a summary: the budget is taken by entries that must stay."
+            context.warnings.append(problem)
             return entries
         if window.compacted or did_fit:
             context.compactions.append(type(self).__name__)
@@ -173,17 +171,17 @@ class SummarizingManager(BuiltInManager):
         cache = _stored.get() if self.cache is None else self.cache
         cache = self._own_cache if cache is None else cache
         names = self._name_beginnings(texts, max_tokens)
-        nearest = range(len(names), max(0, len(names) - _LOOKED_BACK), -1)
+        nearest = range(len(names), max(0, len(names) - _MOST), -1)
         start = next((end for end in nearest if names[end - 1] in cache), 0)
         summary = cache[names[start - 1]] if start else ""
-        words = str(int(max_tokens * _WORDS_PER_TOKEN))
+        words = str(int(max_tokens * 0.6))
         for chunk in self._join_chunks(texts[start:], counter):
             values = {"{earlier}": summary or "(none)", "{messages}": chunk, "{max_words}": words}
             prompt = "".join(values.get(part, part) for part in _PLACES.split(self.prompt))
             answer = yield Call(self._ask, self._aask, (prompt,))
             summary = shorten_tokens(answer, max_tokens, counter, keep="head")
         cache[names[-1]] = summary
-        for name in list(self._own_cache)[:-_OWN_SUMMARIES]:
+        for name in list(self._own_cache)[:-_MOST]:
             self._own_cache.pop(name, None)
         return summary
 

@@ -40,8 +40,6 @@ RECALL_DESCRIPTION = (
     "far. Works for this conversation only."
 )
 
-_MAX_HITS = 32
-"""Parts of an answer at most: short ones fill the default limit of a tool with about so many."""
 _AROUND = 40
 """Tokens set aside for the words around an excerpt."""
 _RANGE = re.compile(r"(\d{1,9})(?:(-|–|\.\.|:|,|to)(\d{1,9})?)?")
@@ -63,7 +61,7 @@ class Recall:
     r"""Answers the recall tool from one conversation's record alone.
 
     Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
-    record, or the system prompt, and a handle of no entry is refused. Any number of threads may ask.
+    record, or the system prompt, and a handle of no entry is refused. Any thread may ask.
 
     Args:
         record: the messages or entries, or a function that returns them, asked at every call.
@@ -154,7 +152,8 @@ class Recall:
         ]
         scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
         ranked = rank_positions(scores, [len(entry.content or "") for entry in entries])
-        best = [index for index in ranked if visible[index] is entries[index]][:_MAX_HITS]
+        # Short ones fill the default limit of a tool with about 32.
+        best = [index for index in ranked if visible[index] is entries[index]][:32]
         if not best:
             return "Nothing in this conversation matches the query."
         share, left = max(40, self.max_tokens // min(len(best), 3)), self.max_tokens - 8

@@ -109,7 +109,7 @@ class ConversationRunner:
         return await asyncio.gather(*(run_async(self._use_tool(call)) for call in calls))
 
     def _use_tool(self, call: ToolCall) -> Steps[ConversationEntry]:
-        is_error = False
+        status: Literal["success", "error"] = "success"
         try:
             if call.name not in self.tools:
                 known = ", ".join(self.tools) or "none"
@@ -121,13 +121,9 @@ class ConversationRunner:
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            text, is_error = f"Error: {type(error).__name__}: {error}", True
+            text, status = f"Error: {type(error).__name__}: {error}", "error"
         return ConversationEntry(
-            MessageRole.TOOL,
-            text,
-            tool_call_id=call.id,
-            tool_name=call.name,
-            status="error" if is_error else "success",
+            MessageRole.TOOL, text, tool_call_id=call.id, tool_name=call.name, status=status
         )
 
 
@@ -148,9 +144,8 @@ def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
 
 def _check_answer(response: Any) -> Mapping[str, Any]:
     if not isinstance(response, Mapping) or response.get("role") != "assistant":
-        raise ConversionError(
-            f"call_provider returned {a_type(response)}, which is no assistant message.",
-            fix='return {"role": "assistant", "content": …}, such as a client\'s '
-            "response.choices[0].message.model_dump(exclude_none=True).",
-        )
+        problem = f"call_provider returned {a_type(response)}, which is no assistant message."
+        fix = 'return {"role": "assistant", "content": …}, such as a client\'s '
+        fix += "response.choices[0].message.model_dump(exclude_none=True)."
+        raise ConversionError(problem, fix=fix)
     return response
