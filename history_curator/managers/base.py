@@ -307,17 +307,16 @@ class ObservableManager(BuiltInManager):
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         after = yield from run_manager(self.inner, entries, context)
-        self.bus.publish(
-            HistoryCurated(
-                prompt_name=self.prompt_name,
-                original_count=len(entries),
-                curated_count=len(after),
-                strategy=snake_case(type(self.inner).__name__),
-                session_id=getattr(context.session, "session_id", None),
-                actions=action_totals(entries, after),
-                max_tokens=context.max_tokens,
-            )
+        event = HistoryCurated(
+            prompt_name=self.prompt_name,
+            original_count=len(entries),
+            curated_count=len(after),
+            strategy=snake_case(type(self.inner).__name__),
+            session_id=getattr(context.session, "session_id", None),
+            actions=action_totals(entries, after),
+            max_tokens=context.max_tokens,
         )
+        self.bus.publish(event)
         return list(after)
 
 

@@ -214,8 +214,6 @@ def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int)
 
 @lru_cache(maxsize=256)
 def _warn_once(store: str) -> None:
-    logger.warning(
-        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
-        "everything. Fix: a SQL store, if less should be stored.",
-        store,
-    )
+    text = "%s cannot edit messages in place and keeps everything: retention applies to reading. "
+    text += "Fix: a SQL store, if less should be stored."
+    logger.warning(text, store)
