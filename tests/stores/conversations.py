@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -115,23 +114,16 @@ def turn_of(number: int, *, langchain: bool) -> list[Any]:
 
 def fail_next_write(adapter: Any, *, after: bool) -> None:
     """Let the next write to an adapter's store fail: before it reached the store, or after."""
-    store = adapter.store if hasattr(adapter, "store") else adapter.chat_store
-    name = "add_message" if hasattr(store, "async_add_message") else "add_messages"
-    write = getattr(type(store), name)
+    outbox = adapter._outbox if hasattr(adapter, "_outbox") else adapter._conversation
+    calls, write = outbox._calls, outbox._calls["append"]
 
-    def fail(*arguments: Any) -> None:
-        store.__dict__.pop(name)
+    def fail(messages: Any) -> None:
+        calls["append"] = write
         if after:
-            write(store, *arguments)
+            write(messages)
         raise ConnectionError("the connection broke")
 
-    async def afail(*arguments: Any) -> None:
-        store.__dict__.pop(name)
-        if after:
-            await write(store, *arguments)
-        raise ConnectionError("the connection broke")
-
-    store.__dict__[name] = afail if iscoroutinefunction(write) else fail
+    calls["append"] = fail
 
 
 Opener = Callable[[Server, str], Any]

@@ -140,4 +140,4 @@ def test_messages_that_are_read_back_have_no_id_of_ours() -> None:
     memory.put_messages(messages)
     assert memory.get() == memory.get_all() == messages
     memory.set([*memory.get_all(), ChatMessage("hi")])
-    assert "history_curator_id" not in memory.to_string()
+    assert "history_curator_id" not in str(memory.get_all())
