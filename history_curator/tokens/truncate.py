@@ -34,7 +34,8 @@ def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…")
         return text
     if len(marker) >= max_chars:
         marker = ""
-    return _join_ends(text, max(0, max_chars - len(marker)), keep, marker)
+    head, tail = _split_ends(text, max(0, max_chars - len(marker)), keep)
+    return head + marker + tail
 
 
 def shorten_tokens(
@@ -61,7 +62,7 @@ def shorten_tokens(
     for _ in range(12):
         if not fitting < guess < too_many:
             break
-        tokens = counter.count(_join_ends(text, guess, keep, marker))
+        tokens = counter.count(_join_words(text, guess, keep, marker))
         if tokens > max_tokens:
             too_many = guess
         else:
@@ -70,7 +71,7 @@ def shorten_tokens(
                 break
         proportional = int(guess * max_tokens / max(tokens, 1))
         guess = max(fitting + 1, min(proportional, guess * 4, too_many - 1))
-    return _join_ends(text, fitting, keep, marker) if fitting else marker
+    return _join_words(text, fitting, keep, marker) if fitting else marker
 
 
 def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[str]:
@@ -90,11 +91,16 @@ def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[str]:
     yield text[start:]
 
 
-def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:
+def _join_words(text: str, chars: int, keep: Keep, marker: str) -> str:
     """Return so many characters of a text, less a cut word, with a marker in place of the rest."""
+    head, tail = _split_ends(text, chars, keep)
+    return _LAST_WORD.sub("", head) + marker + _FIRST_WORD.sub("", tail)
+
+
+def _split_ends(text: str, chars: int, keep: Keep) -> tuple[str, str]:
+    """Return the two ends of a text that are kept, so many characters together."""
     tail = {"head": 0, "tail": chars, "both": chars // 2}[keep]
-    head, tail_text = text[: chars - tail], text[len(text) - tail :]
-    return _LAST_WORD.sub("", head) + marker + _FIRST_WORD.sub("", tail_text)
+    return text[: chars - tail], text[len(text) - tail :]
 
 
 def _exceeds(text: str, limit: int, counter: TokenCounter) -> bool:
