@@ -135,11 +135,12 @@ def _known_fields(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_content(
-    given: Any, reading: Reading, field: str, kind: str = "input_text"
+    item: Mapping[str, Any], field: str, reading: Reading, kind: str = "input_text"
 ) -> tuple[str | None, tuple[ContentPart, ...] | None]:
-    if isinstance(given, str):
+    given = item.get(field)
+    if isinstance(given, str) or (given is None and field in item):
         return given, None
-    reading.require(given, (list, tuple), field)
+    reading.require(given, (list, tuple, str), field)
     parts = []
     for place, block in enumerate(given):
         where, of_kind = f"{field}[{place}]", block
@@ -174,7 +175,7 @@ def _read_input(item: Mapping[str, Any], reading: Reading) -> ConversationEntry:
     if role is _TOOL:
         fix = 'use {"type": "function_call_output", "call_id": …, "output": …}.'
         raise reading.error("a tool result has no role in this format.", "role", fix)
-    content, parts = _read_content(item.get("content"), reading, "content")
+    content, parts = _read_content(item, "content", reading)
     return build_entry(item, role, reading, content, parts=parts, known=_MESSAGE_KEYS)
 
 
@@ -215,7 +216,7 @@ def _write_call(call: ToolCall, *, anonymous: bool) -> dict[str, Any]:
 
 def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry:
     call_id = reading.text_of(item.get("call_id"), "call_id")
-    content, parts = _read_content(item.get("output"), reading, "output")
+    content, parts = _read_content(item, "output", reading)
     return ConversationEntry(
         _TOOL,
         content,
@@ -261,7 +262,7 @@ def _read_item(item: Mapping[str, Any], reading: Reading) -> Slots:
     kind = type_of(item)
     if kind in ("", "message"):
         read_role(item, reading)
-        text, parts = _read_content(item.get("content"), reading, "content", "output_text")
+        text, parts = _read_content(item, "content", reading, "output_text")
         if parts is None:
             return [("part", ContentPart("text", text, text))]
         if any(part.kind != "text" for part in parts):

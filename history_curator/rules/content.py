@@ -190,8 +190,8 @@ def _mend_value(value: Any) -> Any:
     fields = {name: getattr(value, name) for name in value.__slots__} if is_part else value
     if not isinstance(fields, dict):
         return value
-    mended = {key: _mend_value(item) for key, item in fields.items()}
-    if all(mended[key] is fields[key] for key in fields):
+    mended = {_mend_value(key): _mend_value(item) for key, item in fields.items()}
+    if all(map(is_, (*mended, *mended.values()), (*fields, *fields.values()))):
         return value
     return replace(value, **mended) if is_part else mended
 

@@ -18,6 +18,7 @@ PLACES: dict[str, Any] = {
     "content": lambda text: [user(text)],
     "blocks": lambda text: [user([{"type": "text", "text": text}, {"type": "text", "text": "b"}])],
     "author": lambda text: [user("a", name=text)],
+    "key": lambda text: [user([{"type": "text", "text": "a", text: 1}])],
     "result": lambda text: [user("a"), call("abcdefgh1"), result("abcdefgh1", text)],
     "thoughts": lambda text: [user("a"), assistant("b", reasoning_content=text), user("c")],
     "input": lambda text: [

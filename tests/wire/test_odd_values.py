@@ -66,6 +66,7 @@ PLACES = {
     "server input": lambda odd: spoken(use(type="server_tool_use", input=odd)),
     "document": lambda odd: [user([{"type": "document", "source": odd}])],
     "item": lambda odd: [USER, CALL | {"arguments": odd}, OUTPUT | {"output": odd}],
+    "message": lambda odd: [{"type": "message", "role": "user", "content": odd}, USER, SAID],
     "action": lambda odd: [USER, {"type": "computer_call", "call_id": "c1", "action": {"x": odd}}],
     "program": lambda odd: [USER, {"type": "program", "call_id": odd}],
     "summary": lambda odd: [USER, {"type": "reasoning", "id": "rs_1", "summary": odd}, SAID],
