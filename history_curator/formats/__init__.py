@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +15,7 @@ from history_curator.formats.anthropic import (
 )
 from history_curator.formats.base import (
     MARKS,
+    MappingFormat,
     MessageFormat,
     MessageGroup,
     arguments_text,
@@ -29,14 +30,7 @@ from history_curator.formats.base import (
     unreadable,
     without_mark,
 )
-from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
-from history_curator.formats.blocks import (
-    join_text,
-    read_part,
-    update_text,
-    write_part,
-)
-from history_curator.formats.gemini import GeminiFormat
+from history_curator.formats.blocks import join_text, read_part, update_text, write_part
 from history_curator.formats.images import image_size
 from history_curator.formats.openai_chat import ROLES
 from history_curator.formats.openai_responses import (
@@ -47,6 +41,7 @@ from history_curator.formats.openai_responses import (
     count_trailing_reasoning,
     item_ids,
 )
+from history_curator.formats.untyped import BEDROCK_BLOCKS, BedrockFormat, GeminiFormat
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -72,8 +67,8 @@ _BY_FORM: dict[str | None, Wire] = {"gemini": "gemini", "responses": "responses"
 """Formats that a message shows by its form alone."""
 
 
-class EntryFormat:
-    """Messages that are entries already, which are frozen."""
+class EntryFormat(MappingFormat):
+    """Messages that are entries already."""
 
     name = "entries"
 
@@ -88,14 +83,6 @@ class EntryFormat:
         """Return the entries."""
         return list(entries)
 
-    def key_of(self, message: Any) -> Hashable:
-        """Return which entry it is; the memo has keys of its own for entries."""
-        return id(message)
-
-    def snapshot(self, message: Any) -> Any:
-        """Return the entry."""
-        return message
-
 
 _FORMATS: dict[str, MessageFormat] = {
     "dicts": DictFormat(),
@@ -104,7 +91,6 @@ _FORMATS: dict[str, MessageFormat] = {
     "bedrock": BedrockFormat(),
 }
 _ENTRIES = EntryFormat()
-_registered: dict[type, MessageFormat] = {}
 
 
 @lru_cache(maxsize=1)
@@ -183,22 +169,20 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
                 fix = f'pass its "{name}".'
         raise ConversionError(f"expected a list of messages, got {problem}.", fix=fix)
     first = messages[0] if messages else {}
-    kind = type(first)
-    if kind not in _registered:
-        if isinstance(first, Mapping):
-            return _FORMATS[format_of(messages, provider)]
-        if isinstance(first, ConversationEntry):
-            return _ENTRIES
-        adapter = adapter_of(first)
-        if adapter is None:
-            problem = f"cannot read a message of type {kind.__name__}."
-            fix = (
-                "pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
-                "objects, messages of a framework whose adapter is installed, or give a format."
-            )
-            raise ConversionError(problem, index=0, fix=fix)
-        _registered[kind] = adapter.load().FORMAT
-    return _registered[kind]
+    if isinstance(first, Mapping):
+        return _FORMATS[format_of(messages, provider)]
+    if isinstance(first, ConversationEntry):
+        return _ENTRIES
+    adapter = adapter_of(first)
+    if adapter is None:
+        problem = f"cannot read a message of type {type(first).__name__}."
+        fix = (
+            "pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
+            "objects, messages of a framework whose adapter is installed, or give a format."
+        )
+        raise ConversionError(problem, index=0, fix=fix)
+    found: MessageFormat = adapter.load().FORMAT
+    return found
 
 
 def format_of(messages: Sequence[Any], provider: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -10,16 +10,12 @@ from uuid import UUID
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.base import (
-    Reading,
-    as_mapping,
-    copy_value,
-    count_untouched,
-    type_of,
-)
+from history_curator.formats.base import Reading, as_mapping, copy_value, count_untouched, type_of
 from history_curator.formats.blocks import (
+    Block,
     BlockFormat,
     BlockKind,
+    Entries,
     Writing,
     join_text,
     read_call,
@@ -55,10 +51,11 @@ class DictFormat(BlockFormat):
     """
 
     name = "dicts"
+    anybody_calls = True
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a dict; one without blocks is of Chat Completions."""
-        content = message.get("content") if isinstance(message, Mapping) else ()
+        content = message.get("content")
         if not isinstance(content, (list, tuple)):
             return (self._read_text(message, content, reading),)
         is_anthropic = speaks_anthropic(message)
@@ -67,9 +64,7 @@ class DictFormat(BlockFormat):
             reading.repairs.append("tool_calls: the message keeps its calls as blocks")
         return super().read_message(message, reading)
 
-    def _read_text(
-        self, message: Mapping[str, Any], content: Any, reading: Reading
-    ) -> ConversationEntry:
+    def _read_text(self, message: Block, content: Any, reading: Reading) -> ConversationEntry:
         """Read a message whose content is one text, or none."""
         role = read_role(message, reading)
         if content is not None:
@@ -86,21 +81,13 @@ class DictFormat(BlockFormat):
             return MessageRole.USER
         return role
 
-    def _read_group(
-        self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
-    ) -> dict[str, Any]:
-        """Return the fields of an entry that is no result; calls and thoughts of anybody's."""
-        fields = super()._read_group(blocks, _ASSISTANT, reading, start)
-        # A compaction without content failed, and what was before it is sent on.
-        is_barrier = any(type_of(each) == "compaction" and each.get("content") for each in blocks)
-        return {**fields, "barrier": is_barrier}
-
-    def _build_entry(
-        self, message: Mapping[str, Any], reading: Reading, **fields: Any
-    ) -> ConversationEntry:
+    def _build_entry(self, message: Block, reading: Reading, **fields: Any) -> ConversationEntry:
         """Return an entry, with the keys of the message beside its blocks."""
         if "tool_call_id" in fields:
             return super()._build_entry(message, reading, **fields)
+        blocks = [as_mapping(part.raw) for part in fields["parts"]]
+        # A compaction without content failed, and what was before it is sent on.
+        fields["barrier"] = any(b.get("type") == "compaction" and b.get("content") for b in blocks)
         return build_entry(message, reading=reading, known=reading.known, **fields)
 
     def _count_results(self, writing: Writing, position: int) -> int:
@@ -129,9 +116,7 @@ class DictFormat(BlockFormat):
             blocks = self._write_blocks(entry, writing, calls=False)
         return write_message(entry, patch=not is_anthropic, blocks=blocks)
 
-    def _write_results(
-        self, results: Sequence[ConversationEntry], writing: Writing
-    ) -> dict[str, Any]:
+    def _write_results(self, results: Entries, writing: Writing) -> dict[str, Any]:
         """Write results as one user message, with the fields of the message they all stood in."""
         source = results[0].source
         fields: dict[str, Any] = {}
@@ -145,12 +130,10 @@ class DictFormat(BlockFormat):
     def _kind_of(self, block: Any) -> BlockKind:
         return _BLOCKS.get(type_of(block), "part")
 
-    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
+    def _read_call(self, block: Block, reading: Reading, field: str) -> ToolCall:
         return read_call(block, "anthropic", "id", reading, field)
 
-    def _read_result(
-        self, block: Mapping[str, Any], reading: Reading, field: str
-    ) -> dict[str, Any]:
+    def _read_result(self, block: Block, reading: Reading, field: str) -> dict[str, Any]:
         content, parts = block.get("content"), None
         if isinstance(content, (list, tuple)):
             parts = tuple([self._read_part(b, reading, f"{field}.content") for b in content])
@@ -165,7 +148,7 @@ class DictFormat(BlockFormat):
             "status": "error" if block.get("is_error") else None,
         }
 
-    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
+    def _read_reasoning(self, block: Block, reading: Reading, field: str) -> Reasoning:
         key = "data" if block["type"] == "redacted_thinking" else "thinking"
         if block["type"] != "reasoning":
             reading.require(block.get(key), (str, list), f"{field}.{key}")
@@ -181,7 +164,7 @@ class DictFormat(BlockFormat):
         return {"type": "tool_use", **write_call(call, "anthropic", "id")}
 
     def _write_result(
-        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+        self, entry: ConversationEntry, recorded: Block, call: ToolCall | None
     ) -> dict[str, Any]:
         root = entry.root
         own = recorded if type_of(recorded) == "tool_result" else {}

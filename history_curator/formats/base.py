@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Protocol
 
-from history_curator.entries import ConversationEntry
-from history_curator.errors import ConversionError, HistoryCuratorError, a_type
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConversionError, HistoryCuratorError, a_type, name_value
 
 MAX_DEPTH = 100
 """How deep a value may be nested. Far above what any provider or tool uses, and far below what the
@@ -132,20 +132,6 @@ def as_plain(message: Any) -> Any:
     return message
 
 
-def key_of_dict(message: Any) -> Hashable:
-    """Return the key of a message that is a mapping; see `MessageFormat.key_of`."""
-    if (
-        message.__class__ is dict
-        and _TEXTS.issuperset(map(type, message.values()))
-        and _STR.issuperset(map(type, message))
-    ):
-        return tuple(message.items())
-    try:
-        return marshal.dumps(message, 0)  # without references, so that equal values are equal bytes
-    except ValueError:
-        return freeze(message)
-
-
 def freeze(value: Any, depth: int = 0) -> Hashable:
     """Return a hashable that is equal for equal values of equal types only.
 
@@ -183,6 +169,11 @@ class MappingFormat:
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message, or of one group."""
+        if not isinstance(message, (Mapping, MessageGroup)):
+            problem = f"expected a mapping, got {type(message).__name__}."
+            raise ConversionError(
+                problem, index=index, fix="pass dicts; one list holds one kind of message."
+            )
         try:
             plain = as_plain(message)
             entries = self.read_message(plain, Reading(index))
@@ -199,8 +190,17 @@ class MappingFormat:
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
         if message.__class__ is MessageGroup:
-            return (MessageGroup, *map(key_of_dict, message))
-        return key_of_dict(message)
+            return (MessageGroup, *map(self.key_of, message))
+        if (
+            message.__class__ is dict
+            and _TEXTS.issuperset(map(type, message.values()))
+            and _STR.issuperset(map(type, message))
+        ):
+            return tuple(message.items())
+        try:
+            return marshal.dumps(message, 0)  # no references, so that equal values are equal bytes
+        except ValueError:
+            return freeze(message)
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy that shares its texts."""
@@ -219,10 +219,9 @@ def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
         return 0
     if first.span is None:
         return 1
-    place, count = first.span
+    count = first.span[1]
     run = entries[position : position + count]
-    is_whole = not place and len(run) == count
-    is_whole = is_whole and all(
+    is_whole = len(run) == count and all(
         entry.source is first.source and entry.original is None and entry.span == (step, count)
         for step, entry in enumerate(run)
     )
@@ -256,6 +255,13 @@ class Reading:
         wanted = [_TYPE_NAMES[each] for each in (types if isinstance(types, tuple) else (types,))]
         fix = f"make it {' or '.join(dict.fromkeys(wanted))}."
         raise self.error(f"it is {a_type(value)}.", field, fix)
+
+    def role_of(self, given: Any, roles: Mapping[str, MessageRole]) -> MessageRole:
+        """Return the role that a name of these stands for."""
+        if isinstance(given, str) and given in roles:
+            return roles[given]
+        problem = f"unknown role: {name_value(given)}." if given else "the message has no role."
+        raise self.error(problem, "role", f"use one of {', '.join(roles)}.")
 
     def text_of(self, value: Any, field: str) -> str:
         """Return an id or a name; an empty text where there is none."""

@@ -13,7 +13,6 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.errors import name_value
 from history_curator.formats.base import (
     MARKS,
     MappingFormat,
@@ -36,6 +35,8 @@ _MEDIA |= {"file": "file", "document": "file"}
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
 _ASSISTANT, _TOOL, _USER = MessageRole.ASSISTANT, MessageRole.TOOL, MessageRole.USER
 BlockKind = Literal["call", "result", "reasoning", "part"]
+Block = Mapping[str, Any]
+Entries = Sequence[ConversationEntry]
 Group = tuple[bool, int, list[Any]]
 """Blocks of one entry: whether they are a result, where they start in the message, and the blocks."""
 Slots = list[tuple[str, Any]]
@@ -77,7 +78,7 @@ def write_part(part: ContentPart, new: Mapping[str, Any] = _TEXT_BLOCK) -> Any:
     return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}
 
 
-def read_thinking(block: Mapping[str, Any]) -> Reasoning:
+def read_thinking(block: Block) -> Reasoning:
     """Read one thinking block, of Anthropic or in its spelling."""
     text = block.get("thinking", block.get("text", block.get("reasoning")))
     if isinstance(text, (list, tuple)):  # chunks of text, as some providers stream them
@@ -160,9 +161,7 @@ def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
     return alike and all(new != each for _, each in recorded)
 
 
-def read_call(
-    body: Mapping[str, Any], wire: str, id_key: str, reading: Reading, field: str
-) -> ToolCall:
+def read_call(body: Block, wire: str, id_key: str, reading: Reading, field: str) -> ToolCall:
     """Read a call whose arguments are an object; other keys are kept for its format."""
     extra = {key: body[key] for key in body if key not in ("type", id_key, "name", "input")}
     return ToolCall(
@@ -182,7 +181,7 @@ def write_call(call: ToolCall, wire: str, id_key: str) -> dict[str, Any]:
 class Writing:
     """Entries being written: the blocks they were read from, and the calls that are answered."""
 
-    def __init__(self, entries: Sequence[ConversationEntry]) -> None:
+    def __init__(self, entries: Entries) -> None:
         self.entries = entries
         self.asked: ConversationEntry | None = None  # the last entry that is no result
         self.calls: dict[str, ToolCall] = {}
@@ -202,6 +201,8 @@ class BlockFormat(MappingFormat):
     """The key under which a message keeps its blocks."""
     roles: ClassVar[Mapping[str, MessageRole]]
     """The names this format has for our roles; the first of each is the one that is written."""
+    anybody_calls: bool = False
+    """Whether calls and thoughts are read in messages of any role."""
     thinks_first: bool = True
     """Whether the thinking of a message with calls has to stand before everything else."""
 
@@ -224,9 +225,6 @@ class BlockFormat(MappingFormat):
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message."""
-        if not isinstance(message, Mapping):
-            fix = f'pass {{"role": …, "{self.key}": […]}}; one list holds one kind of message.'
-            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
         role = self._read_role(message, reading)
         read: list[dict[str, Any]] = []
         for is_result, start, blocks in self._split(self._read_blocks(message, reading), role):
@@ -235,7 +233,9 @@ class BlockFormat(MappingFormat):
                 marks = find_marks(blocks)
                 read.append({"role": _TOOL, "metadata": {MARKS: marks} if marks else {}, **result})
             else:
-                read.append({"role": role, **self._read_group(blocks, role, reading, start)})
+                calls = self.anybody_calls or role is _ASSISTANT
+                slots = self._read_slots(blocks, reading, start, calls=calls)
+                read.append({"role": role, **entry_fields(slots)})
         return tuple(
             self._build_entry(
                 message,
@@ -251,12 +251,7 @@ class BlockFormat(MappingFormat):
             fix = f"put it into a block of the {self.key} of a user message."
             problem = "a tool result has no message of its own in this format."
             raise reading.error(problem, "tool_call_id", fix)
-        given = message.get("role")
-        role = self.roles.get(given) if isinstance(given, str) else None
-        if role is None:
-            problem = f"unknown role: {name_value(given)}." if given else "the message has no role."
-            raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
-        return role
+        return reading.role_of(message.get("role"), self.roles)
 
     def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
         """Return the blocks of a message, after a look at their types."""
@@ -277,12 +272,6 @@ class BlockFormat(MappingFormat):
                 groups[-1][2].append(block)
         return groups or [(False, 0, [])]
 
-    def _read_group(
-        self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
-    ) -> dict[str, Any]:
-        """Return the fields of an entry that is no result."""
-        return entry_fields(self._read_slots(blocks, reading, start, calls=role is _ASSISTANT))
-
     def _read_slots(
         self, blocks: Sequence[Any], reading: Reading, start: int, *, calls: bool = True
     ) -> Slots:
@@ -298,9 +287,7 @@ class BlockFormat(MappingFormat):
                 slots.append(("part", self._read_part(block, reading, field)))
         return slots
 
-    def _build_entry(
-        self, message: Mapping[str, Any], reading: Reading, **fields: Any
-    ) -> ConversationEntry:
+    def _build_entry(self, message: Block, reading: Reading, **fields: Any) -> ConversationEntry:
         """Return an entry, with the keys of the message beside its blocks."""
         extra = {key: value for key, value in message.items() if key not in ("role", self.key)}
         return ConversationEntry(
@@ -312,7 +299,7 @@ class BlockFormat(MappingFormat):
             **fields,
         )
 
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+    def write(self, entries: Entries) -> list[Any]:
         """Return messages; untouched ones are the same objects."""
         out: list[Any] = []
         writing, position = Writing(entries), 0
@@ -349,9 +336,7 @@ class BlockFormat(MappingFormat):
             end += any(each.root.source is source for each in entries[position:end])
         return end - position
 
-    def _write_results(
-        self, results: Sequence[ConversationEntry], writing: Writing
-    ) -> dict[str, Any]:
+    def _write_results(self, results: Entries, writing: Writing) -> dict[str, Any]:
         """Write results, and the user's text of the same message, as one message."""
         blocks: list[Any] = []
         for entry in results:
@@ -390,12 +375,13 @@ class BlockFormat(MappingFormat):
         ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
         if of_entry and self.thinks_first and ordered[0][0] != "reasoning":
             ordered.sort(key=lambda slot: slot[0] != "reasoning")
-        return [self._write_slot(kind, item) for kind, item, _ in ordered]
-
-    def _write_slot(self, kind: str, item: Any) -> Any:
-        if kind == "reasoning":
-            return item.raw or {"type": "thinking", "thinking": item.text}
-        return self._write_call(item) if kind == "call" else self._write_part(item)
+        out: list[Any] = []
+        for kind, item, _ in ordered:
+            if kind == "reasoning":
+                out.append(item.raw or {"type": "thinking", "thinking": item.text})
+            else:
+                out.append(self._write_call(item) if kind == "call" else self._write_part(item))
+        return out
 
     def _own_blocks(self, entry: ConversationEntry, writing: Writing) -> Sequence[Any]:
         """Return the blocks an entry was read from; a message is split once for all its entries."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.errors import name_value
 from history_curator.formats.base import Reading, as_mapping, free_input
 from history_curator.formats.blocks import read_thinking, update_text, write_part
 
@@ -47,20 +46,11 @@ KNOWN_KEYS = frozenset((*_PLAIN_KEYS, *_OTHER_FIELDS))
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
 
-def read_role(message: Any, reading: Reading) -> MessageRole:
+def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
     """Read the role; a name that only we know is noted."""
-    if not isinstance(message, Mapping):
-        fix = 'pass {"role": …, "content": …}; one list holds one kind of message.'
-        raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-    if "role" not in message:
-        raise reading.error("the message has no role.", "role", f"add one of {', '.join(ROLES)}.")
-    given = message["role"]
-    role = ROLES.get(given) if isinstance(given, str) else None
-    if role is None:
-        fix = f"use one of {', '.join(ROLES)}."
-        raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
-    if given not in _SENT_ROLES:
-        reading.repairs.append(f"role: {given!r} is read as {role.value}")
+    role = reading.role_of(message.get("role"), ROLES)
+    if message["role"] not in _SENT_ROLES:
+        reading.repairs.append(f"role: {message['role']!r} is read as {role.value}")
     return role
 
 
@@ -208,11 +198,8 @@ def write_message(
         message["tool_calls"] = [_write_call(call) for call in calls or ()]
     if not calls:
         message.pop("tool_calls", None)
-    names = {
-        "tool_call_id": entry.tool_call_id if is_tool else None,
-        "name": entry.tool_name if is_tool else entry.name,
-    }
-    for key, value in names.items():
+    call_id, name = (entry.tool_call_id, entry.tool_name) if is_tool else (None, entry.name)
+    for key, value in (("tool_call_id", call_id), ("name", name)):
         message[key] = value
         if value is None:
             del message[key]

@@ -84,9 +84,6 @@ class ResponsesFormat(MappingFormat):
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Return the entry of an item, or of the items of one answer."""
         items: Sequence[Any] = message if message.__class__ is MessageGroup else (message,)
-        if not isinstance(items[0], Mapping):
-            fix = "pass items of a Responses input; one list holds one kind of message."
-            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
         pairs = [(item, _known_fields(item)) for item in items]
         unknown = {key: item[key] for item, known in pairs for key in item if key not in known}
         items = [known for _, known in pairs]
@@ -137,7 +134,7 @@ def _known_fields(item: Mapping[str, Any]) -> dict[str, Any]:
 def _read_content(
     item: Mapping[str, Any], field: str, reading: Reading, kind: str = "input_text"
 ) -> tuple[str | None, tuple[ContentPart, ...] | None]:
-    given = item.get(field)
+    given: Any = item.get(field)
     if isinstance(given, str) or (given is None and field in item):
         return given, None
     reading.require(given, (list, tuple, str), field)
@@ -188,11 +185,6 @@ def _write_input(entry: ConversationEntry) -> dict[str, Any]:
 # Calls and their outputs.
 
 
-def _output_kind(call: ToolCall) -> str:
-    """Return the type of the item that answers a call."""
-    return f"{((call.extra or {}).get('responses') or {}).get('type', 'function_call')}_output"
-
-
 def _read_call(item: Mapping[str, Any], reading: Reading) -> ToolCall:
     body = _CALLS[item["type"]]
     read = reading.arguments if body == "arguments" else reading.free_text
@@ -232,15 +224,15 @@ def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
     source = _known_fields(as_mapping(entry.source))
-    kind = type_of(source) if call is None else _output_kind(call)
+    asked = (call.extra or {}).get("responses") or {} if call is not None else {}
+    kind = type_of(source) if call is None else f"{asked.get('type')}_output"
     kind = kind if kind in _OUTPUTS else "function_call_output"
     own = source if type_of(source) == kind else {}
     item = {**own, "type": kind, "call_id": entry.tool_call_id}
     if "name" in item:
         item["name"] = entry.tool_name
-    root = entry.root
-    is_edited = (entry.content, entry.parts) != (root.content, root.parts)
-    if is_edited or root.repairs is not None or "output" not in item:
+    is_edited = (entry.content, entry.parts) != (entry.root.content, entry.root.parts)
+    if is_edited or entry.root.repairs is not None or "output" not in item:
         item["output"] = _write_content(entry)
     return item
 
