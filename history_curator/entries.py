@@ -95,16 +95,13 @@ class ConversationEntry:
     """One message of a conversation.
 
     Attributes:
-        role, content: who speaks, and the text, all text blocks joined; None where there are calls only.
-        evaluation_id, sequence, created_at: the run it belongs to, its place there, and its time.
-        tool_calls: calls asked for by the assistant.
+        content: all text blocks joined; None where there are calls only.
+        evaluation_id, sequence: the run it belongs to, and its place there.
         tool_call_id, tool_name: the call that a result answers, and the tool that produced it.
         name, role_name: the author's name, and the provider's own name for the role: ``developer``.
         parts: all content blocks in order, when the message is more than plain text.
-        reasoning: thinking blocks, in order.
-        status: outcome of a tool result, where known.
         pinned: a pinned entry survives every manager.
-        truncated, original_length: whether the text was shortened, and its characters before.
+        original_length: the characters of a truncated text before.
         handle: the id under which the recall tool returns the original text.
         origin: None for a recorded message; else why it was invented: ``placeholder``, ``bridge``,
             ``user``, ``summary``, ``recollection``, ``note``.
@@ -253,7 +250,6 @@ RECALL_TOOL_NAME = "recall"
 """The name of the tool, and the one placeholders mention, where no other is given."""
 
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_HANDLE = re.compile(r"r[0-9a-f]{16}(?:-[0-9a-f]{16})?")
 
 
 def handle_of(entry: ConversationEntry) -> str:
@@ -276,21 +272,14 @@ def span_handle(entries: Sequence[ConversationEntry]) -> str:
 
 def find_handle(handle: str, handles: Sequence[str]) -> tuple[int, int] | None:
     """Return where a handle's entries start and end, given the handles of every entry in order."""
-    if not is_handle(handle):
-        return None
     first, _, run = handle.partition("-")
     for start in [at for at, candidate in enumerate(handles) if candidate == first]:
         digest = blake2b(digest_size=8)
         for end in range(start, len(handles)):
             digest.update(handles[end].encode())
-            if not run or digest.hexdigest() == run:
+            if handle == first or digest.hexdigest() == run:
                 return start, end + 1
     return None
-
-
-def is_handle(text: str) -> bool:
-    """Whether a text has the shape of a handle (it may still belong to no entry)."""
-    return _HANDLE.fullmatch(text) is not None
 
 
 def recall_tool_name(recall_tool: bool | str) -> str:

@@ -246,11 +246,8 @@ class ImagesFit(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = super().repair(entries)
-        excess: dict[int, list[ContentPart]] = {}
         for index, part, _ in self._find_excess(out):
-            excess.setdefault(index, []).append(part)
-        for index, parts in excess.items():
-            out[index] = _remove_media(out[index], parts)
+            out[index] = _remove_media(out[index], [part])
         return out
 
     def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str]]:
@@ -278,13 +275,11 @@ def _remove_media(entry: ConversationEntry, media: list[ContentPart]) -> Convers
     reason = "images beyond what the provider takes, in number, size or role"
     if entry.role is USER:
         _logger.warning("messages[%s]: %s; the user's are removed", entry.sequence, reason)
-    parts = tuple(
-        ContentPart("text", f"[{part.kind} removed]")
-        if any(part is each for each in media)
-        else part
-        for part in entry.parts or ()
-    )
-    return copy_repaired(entry, reason, parts=parts, content=join_text(parts))
+    parts = list(entry.parts or ())
+    for place, part in enumerate(parts):
+        if any(part is each for each in media):
+            parts[place] = ContentPart("text", f"[{part.kind} removed]")
+    return copy_repaired(entry, reason, parts=tuple(parts), content=join_text(parts))
 
 
 class CacheMarksFit(Rule):
@@ -298,12 +293,10 @@ class CacheMarksFit(Rule):
 
     def check_view(self, entries: Entries) -> list[Finding]:
         marks = [(at, ttl) for at, each in enumerate(entries) for ttl in find_cache_marks(each)]
-        last_hour = max((n for n, (_, ttl) in enumerate(marks) if ttl == "1h"), default=-1)
-        late = {at for at, ttl in marks[:last_hour] if ttl != "1h"} if last_hour > 0 else set()
+        last_hour = max((n for n, (_, ttl) in enumerate(marks) if ttl == "1h"), default=0)
+        late = {at for at, ttl in marks[:last_hour] if ttl != "1h"}
         others = [at for at, _ in marks if at not in late]
-        surplus = (
-            {*others[1 : 1 + len(others) - _MOST_MARKS]} if len(others) > _MOST_MARKS else set()
-        )
+        surplus = {*others[1 : max(1, 1 + len(others) - _MOST_MARKS)]}
         message = f"{len(others)} cache marks, {_MOST_MARKS} are taken"
         early = "a cache mark of five minutes before one of an hour"
         return sorted([*((at, early) for at in late), *((at, message) for at in surplus)])
@@ -318,14 +311,11 @@ class CacheMarksFit(Rule):
 
 def _without_marks(entry: ConversationEntry) -> ConversationEntry:
     parts = [replace(part, raw=without_mark(part.raw)) for part in entry.parts or ()]
-    calls = [
-        replace(
-            call, extra={**call.extra, "anthropic": without_mark(call.extra["anthropic"]) or {}}
-        )
-        if call.extra and "anthropic" in call.extra
-        else call
-        for call in entry.tool_calls or ()
-    ]
+    calls = list(entry.tool_calls or ())
+    for place, call in enumerate(calls):
+        if block := (call.extra or {}).get("anthropic"):
+            extra = {**(call.extra or {}), "anthropic": without_mark(block) or {}}
+            calls[place] = replace(call, extra=extra)
     return copy_repaired(
         entry,
         "more cache marks than the provider takes, or out of order",

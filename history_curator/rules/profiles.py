@@ -52,8 +52,7 @@ class ProviderProfile:
         systems = [rule for rule in rules if isinstance(rule, roles.OneSystemEntryLeads)]
         self.hoists = any(rule.later == "hoist" for rule in systems)
         bound = [rule for rule in rules if isinstance(rule, reasoning.ReasoningStaysBound)]
-        self.reasoning: reasoning.ReasoningMode = bound[0].mode if bound else "keep"
-        self.strips = self.reasoning == "strip"
+        self.strips = any(rule.mode == "strip" for rule in bound)
         self.opens_with_user = any(isinstance(rule, roles.UserSpeaksFirst) for rule in rules)
 
     def find(self, entries: Entries, tail: Tail = "request") -> list[Violation]:
@@ -283,15 +282,10 @@ def _build_profile(
 ) -> ProviderProfile:
     family = _FAMILIES.get(name)
     rules = {**_DEFAULTS, **{type(rule): rule for rule in _RULES[name]}}
-    rules[reasoning.ReasoningStaysBound] = reasoning.ReasoningStaysBound(
-        mode, family=family, model=model
-    )
-    if family == "openai":
-        rules[roles.UserSpeaksFirst] = (
-            None  # OpenAI takes system messages anywhere, and anybody first
-        )
+    rules[reasoning.ReasoningStaysBound] = reasoning.ReasoningStaysBound(mode, family, model)
+    if family == "openai":  # takes system messages anywhere, and anybody first
+        rules[roles.UserSpeaksFirst] = None
     else:
-        rules[roles.OneSystemEntryLeads] = roles.OneSystemEntryLeads(
-            later, run=family == "anthropic"
-        )
+        run = family == "anthropic"
+        rules[roles.OneSystemEntryLeads] = roles.OneSystemEntryLeads(later, run)
     return ProviderProfile(name, [rule for rule in rules.values() if rule is not None])

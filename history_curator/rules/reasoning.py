@@ -8,15 +8,7 @@ from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids, thinks_late
-from history_curator.rules.base import (
-    ASSISTANT,
-    TOOL,
-    USER,
-    Entries,
-    Finding,
-    Rule,
-    copy_repaired,
-)
+from history_curator.rules.base import ASSISTANT, TOOL, USER, Entries, Finding, Rule, copy_repaired
 from history_curator.tokens.models import is_same_model, model_of
 
 ReasoningMode = Literal["strip", "keep"]

@@ -19,15 +19,7 @@ from history_curator.formats import (
     wire_of,
 )
 from history_curator.formats.base import as_mapping, as_text
-from history_curator.rules.base import (
-    ASSISTANT,
-    TOOL,
-    USER,
-    Entries,
-    Finding,
-    Rule,
-    copy_repaired,
-)
+from history_curator.rules.base import ASSISTANT, TOOL, USER, Entries, Finding, Rule, copy_repaired
 from history_curator.units import Pairing, flatten
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
@@ -37,7 +29,6 @@ PORTABLE_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 PLAIN_NAME = r"[A-Za-z0-9_-]{1,64}"
 LONG_NAME = r"[A-Za-z0-9_-]{1,128}"
 GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
-_is_author = re.compile(r"[^\s<|\\/>]{1,64}").fullmatch
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _NO_AUTHOR = re.compile(r"[\s<|\\/>]+")
 _SERVER_USES = {"server_tool_use", "mcp_tool_use", "server_tool_call"}
@@ -332,12 +323,9 @@ class ToolNamesAreAccepted(Rule):
             names.append(entry.tool_name)
         odd = [name for name in names if not re.fullmatch(self.pattern, name)]
         found = [f"the tool name {name!r} does not match {self.pattern}" for name in odd]
-        if self._is_odd_author(entry.name):
+        if self._clean_author(entry.name) != entry.name:
             found.append(f"the name {entry.name!r} is empty, long or has a space")
         return found
-
-    def _is_odd_author(self, name: str | None) -> bool:
-        return name is not None and self.authors and not _is_author(name)
 
     def check_view(self, entries: Entries) -> list[Finding]:
         return [
@@ -353,16 +341,19 @@ class ToolNamesAreAccepted(Rule):
         return out
 
     def mend(self, entry: ConversationEntry) -> ConversationEntry:
-        calls, tool_name, name = entry.tool_calls, entry.tool_name, entry.name
-        if name is not None and self._is_odd_author(name):
-            name = _NO_AUTHOR.sub("_", name)[:64] or None
+        calls, tool_name = entry.tool_calls, entry.tool_name
         return copy_repaired(
             entry,
             "a name had characters the provider refuses",
             tool_calls=calls and tuple(replace(c, name=self._clean_name(c.name)) for c in calls),
             tool_name=None if tool_name is None else self._clean_name(tool_name),
-            name=name,
+            name=self._clean_author(entry.name),
         )
+
+    def _clean_author(self, name: str | None) -> str | None:
+        if name is None or not self.authors:
+            return name
+        return _NO_AUTHOR.sub("_", name)[:64] or None
 
     def _clean_name(self, name: str) -> str:
         plain = _NO_NAME.sub("_", name) or "unknown_tool"

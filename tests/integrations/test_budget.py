@@ -76,5 +76,5 @@ def test_later_system_messages_stay_where_model_and_client_take_them(
 def test_a_profile_of_ones_own_stays_and_reasoning_is_handed_on() -> None:
     mine = get_profile("anthropic", later_system="demote")
     assert rules_for(mine, OPUS) is mine
-    assert rules_for("anthropic", OPUS, "keep").reasoning == "keep"
+    assert not rules_for("anthropic", OPUS, "keep").strips
     assert rules_for("openai", Asked(("gpt-4o",))) is rules_for("openai", Asked(("gpt-5",)))
