@@ -198,10 +198,10 @@ def speaks_anthropic(message: Any) -> bool:
     """Return whether a message is of Anthropic; others have thinking among their blocks, too."""
     content = as_mapping(message).get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()
-    if any(kind in _OWN or kind.endswith("_tool_result") for kind in map(type_of, blocks)):
+    kinds = set(map(type_of, blocks))
+    if any(kind in _OWN or kind.endswith("_tool_result") for kind in kinds):
         return True
-    thinks = any(kind in _REASONING for kind in map(type_of, blocks))
-    return thinks and not message.get("tool_calls")
+    return not kinds.isdisjoint(_REASONING) and not message.get("tool_calls")
 
 
 def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:

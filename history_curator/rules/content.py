@@ -190,10 +190,11 @@ def _mend_value(value: Any) -> Any:
     fields = {name: getattr(value, name) for name in value.__slots__} if is_part else value
     if not isinstance(fields, dict):
         return value
-    mended = {_mend_value(key): _mend_value(item) for key, item in fields.items()}
-    if all(map(is_, (*mended, *mended.values()), (*fields, *fields.values()))):
+    pairs = list(fields.items())
+    mended = _mend_value(pairs)
+    if mended is pairs:
         return value
-    return replace(value, **mended) if is_part else mended
+    return replace(value, **dict(mended)) if is_part else dict(mended)
 
 
 @dataclass(frozen=True)
@@ -201,10 +202,8 @@ class ImagesFit(Rule):
     """Media stand where the wire format allows them, and images are few and small enough.
 
     OpenAI refuses images outside the user role; Anthropic also in a result that is an error, and
-    the 21st image there makes an old one above 2000 px fatal.
-
-    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit. An
-    error that shows media says in words that it is one.
+    the 21st image there makes an old one above 2000 px fatal. Repair: ``[image removed]``, the
+    oldest first. An image of unknown size is taken to fit. An error with media says that it is one.
     """
 
     code = "P12"

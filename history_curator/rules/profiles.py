@@ -22,8 +22,6 @@ from history_curator.rules.base import (
 )
 from history_curator.tokens.models import takes_later_system
 
-IsValid = Callable[[ConversationEntry], bool]
-
 
 class ProviderProfile:
     """The rules of one provider, in the order of repair.
@@ -74,7 +72,7 @@ class ProviderProfile:
         tail: Tail = "request",
         *,
         edited: bool = False,
-        is_valid: IsValid | None = None,
+        is_valid: Callable[[ConversationEntry], bool] | None = None,
     ) -> list[ConversationEntry]:
         """Return entries this provider takes; the very list when it takes them as they are.
 

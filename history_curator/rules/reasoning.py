@@ -24,12 +24,10 @@ class ReasoningStaysBound(Rule):
 
     Anthropic checks signatures, and its newest models bind each block to the bytes before it.
     OpenAI Responses binds reasoning to the item behind it. Gemini 3 wants the signature on the
-    first call of each step of the current turn.
-
-    Repair: reasoning that another provider or model signed is taken off, for Anthropic also
-    unsigned reasoning; thinking is written before the text of a message with calls; a missing
-    Gemini signature gets the documented bypass. After an edited prefix, `mode` says whether
-    reasoning is stripped from closed turns, or kept.
+    first call of each step of the current turn. Repair: reasoning that another provider or model
+    signed is taken off, for Anthropic also unsigned reasoning; thinking is written before the text
+    of a message with calls; a missing Gemini signature gets the documented bypass. After an edited
+    prefix, `mode` says whether reasoning is stripped from closed turns, or kept.
     """
 
     code = "P13"

@@ -132,7 +132,6 @@ class UserSpeaksFirst(Rule):
     """The first entry after the system entry is the user's.
 
     Anthropic and Bedrock refuse another first message; Gemini and Mistral calls that stand first.
-
     What a provider compacted may open the list instead. Repair: a marked opening is prepended; it
     tells whether messages were left out. A greeting by the assistant is never dropped.
     """
@@ -169,9 +168,8 @@ class RequestEndsOnUserOrTool(SomeUserSpeaks):
     """A request ends on a user entry or a tool result.
 
     Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant, unless
-    the provider goes on by itself. A history to which the caller appends may end so.
-
-    Repair: a neutral user entry is appended.
+    the provider goes on by itself. A history to which the caller appends may end so. Repair: a
+    neutral user entry is appended.
     """
 
     code = "P4"

@@ -40,11 +40,9 @@ class ResultsFollowTheirCalls(Rule):
     """Every entry with calls is followed at once by exactly one result per call, in call order.
 
     Every provider refuses others. With `ordered=False` the results of one entry may stand in any
-    order. Ids may be reused, so results pair with the latest call before them.
-
-    Repair: the real result moves up to its call; a marked placeholder with an error status stands
-    in for a missing one; of duplicates the last real one stays; a
-    result without a call is dropped.
+    order. Ids may be reused, so results pair with the latest call before them. Repair: the real
+    result moves up to its call; a marked placeholder with an error status stands in for a missing
+    one; of duplicates the last real one stays; a result without a call is dropped.
     """
 
     code = "P6"
@@ -278,9 +276,7 @@ class ArgumentsAreObjects(Rule):
     """The arguments of every call are the text of a JSON object.
 
     All but OpenAI parse the arguments; most malformed ones were cut off at a token limit. With
-    `texts=False` arguments that are sent as text may be anything.
-
-    Repair: the arguments become ``{}``.
+    `texts=False` arguments that are sent as text may be anything. Repair: they become ``{}``.
     """
 
     code = "P9"
