@@ -309,7 +309,7 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
     """Write a file in one step, so that a full disk or a crash leaves the old one; return its path.
 
     The file is its owner's only; one that was there keeps its mode. A link is followed; a path that
-    is no file, such as ``/dev/stdout``, is written to. Half a character is written as in JSON.
+    is no file, such as ``/dev/stdout``, is written to.
     """
     target = Path(path)
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data

@@ -61,10 +61,10 @@ _CHAT_BLOCKS = frozenset(
 )
 """Blocks of Chat Completions and Anthropic; any other may be new in any format."""
 _CHAT_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
-_OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
-"""Formats in which the arguments of a call are an object."""
 _BY_FORM: dict[str | None, Wire] = {"gemini": "gemini", "responses": "responses"}
 """Formats that a message shows by its form alone."""
+_OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
+"""Formats in which the arguments of a call are an object."""
 
 
 class EntryFormat(MappingFormat):

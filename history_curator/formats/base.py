@@ -7,7 +7,7 @@ import marshal
 import re
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Protocol
@@ -78,9 +78,6 @@ def unreadable(error: Exception, index: int | None) -> ConversionError:
     """Return the error for a value whose own methods fail, such as ``items()`` of a dict subclass."""
     problem = f"it cannot be read: {type(error).__name__}."
     return ConversionError(problem, index=index, fix="pass plain dicts, lists and texts.")
-
-
-# Copies and keys.
 
 
 def copy_value(value: Any, depth: int = 0) -> Any:
@@ -167,6 +164,9 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
 class MappingFormat:
     """A format whose messages are mappings: its keys, its copies and its errors."""
 
+    read_message: Callable[[Any, Reading], tuple[ConversationEntry, ...]]
+    """Reads a message that is made of plain values."""
+
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message, or of one group."""
         if not isinstance(message, (Mapping, MessageGroup)):
@@ -182,10 +182,6 @@ class MappingFormat:
         except Exception as error:
             raise unreadable(error, index) from error
         return entries if plain is message else tuple([replace(e, source=message) for e in entries])
-
-    def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
-        """Read a message that is made of plain values."""
-        raise NotImplementedError
 
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
@@ -337,9 +333,6 @@ def without_mark(block: Any) -> Any:
     if not find_marks([block]):
         return block
     return {key: block[key] for key in block if key not in _MARK_KEYS} or None
-
-
-# JSON that others wrote.
 
 
 def arguments_text(arguments: Any) -> str:

@@ -353,11 +353,9 @@ class BlockFormat(MappingFormat):
 
     def _write_entry(self, entry: ConversationEntry, writing: Writing) -> dict[str, Any]:
         source, kept = as_mapping(entry.source), entry.metadata or ()
-        message = {
-            "role": self._role_name(entry.role, entry),
-            self.key: self._write_blocks(entry, writing),
-        }
-        return message | {key: source[key] for key in source if key in kept}
+        beside = {key: source[key] for key in source if key in kept}
+        role, blocks = self._role_name(entry.role, entry), self._write_blocks(entry, writing)
+        return {"role": role, self.key: blocks, **beside}
 
     def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:
         given = as_mapping(entry.root.source).get("role")

@@ -182,9 +182,6 @@ def _write_input(entry: ConversationEntry) -> dict[str, Any]:
     return {**source, "role": role, "content": _write_content(entry)}
 
 
-# Calls and their outputs.
-
-
 def _read_call(item: Mapping[str, Any], reading: Reading) -> ToolCall:
     body = _CALLS[item["type"]]
     read = reading.arguments if body == "arguments" else reading.free_text
@@ -235,9 +232,6 @@ def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, 
     if is_edited or entry.root.repairs is not None or "output" not in item:
         item["output"] = _write_content(entry)
     return item
-
-
-# Answers: the items that a model put out in one go, read and written as one entry.
 
 
 def _read_answer(items: Sequence[Any], reading: Reading) -> ConversationEntry:

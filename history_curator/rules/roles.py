@@ -104,10 +104,9 @@ def _move_on(entries: Entries, start: int) -> list[ConversationEntry]:
     out: list[ConversationEntry] = []
     waiting: list[ConversationEntry] = []
     one = "the model takes one system message here"
-    for index in range(start, len(entries)):
-        entry = entries[index]
+    reason = "the model takes system messages behind the user's, before an answer"
+    for index, entry in enumerate(entries[start:], start):
         if entry.role is SYSTEM:
-            reason = "the model takes system messages behind the user's, before an answer"
             waiting.append(entry if _may_stay(entries, index) else _move(entry, reason))
             continue
         if waiting and entry.role is ASSISTANT and out and out[-1].role in (USER, TOOL):

@@ -68,18 +68,18 @@ class ResultsFollowTheirCalls(Rule):
     def _compare(self, calls: Sequence[ToolCall], results: Entries, start: int) -> list[Finding]:
         """Return the differences between calls and the results behind them."""
         found: list[Finding] = []
-        waiting = list(calls)
-        for index, result in enumerate(results, start):
-            name = result.tool_call_id
-            call = next((call for call in waiting if call.id == name), None)
-            if call is None:
+        asked = [call.id for call in calls]
+        answered = [result.tool_call_id for result in results]
+        waiting: list[str | None] = [*asked]
+        for index, name in enumerate(answered, start):
+            if name in waiting:
+                waiting.remove(name)
+            else:
                 found.append((index, f"the result of {name!r} answers no open call before it"))
-                continue
-            waiting.remove(call)
-        message = "the call {!r} has no result right after it"
-        found += [(start - 1, message.format(call.id)) for call in waiting]
-        ids = [result.tool_call_id for result in results]
-        if not found and self.ordered and ids != [call.id for call in calls]:
+        found += [
+            (start - 1, f"the call {name!r} has no result right after it") for name in waiting
+        ]
+        if not found and self.ordered and answered != asked:
             found.append((start, "the results are not in the order of their calls"))
         return found
 
