@@ -35,7 +35,6 @@ from history_curator.rules.base import (
 _logger = logging.getLogger(__name__)
 EMPTY = "(empty)"
 _FAILED = "[The tool reported an error.]"
-_CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MOST_MARKS = 4
 _MEDIA = {"image", "audio", "video", "file"}
 _SENT_FIELDS = (
@@ -94,10 +93,9 @@ class NothingIsBlank(Rule):
 def _says_nothing(entry: ConversationEntry) -> bool:
     if entry.parts:
         return all(p.is_mark or (p.kind == "text" and is_blank(p.text)) for p in entry.parts)
-    if not is_blank(entry.content):
-        return False
     # A spoken answer lives beside the content.
-    return not (isinstance(entry.source, Mapping) and entry.source.get("audio"))
+    is_spoken = isinstance(entry.source, Mapping) and entry.source.get("audio")
+    return is_blank(entry.content) and not is_spoken
 
 
 @dataclass(frozen=True)
@@ -128,21 +126,17 @@ class MessagesAreWellFormed(Rule):
             found.append(f"tool_calls on a {entry.role.value} message")
         if len(calls) > 1 and len(set(calls)) < len(calls):
             found.append("the same call is listed twice")
-        if calls and any(map(_is_call_block, entry.parts or ())):
-            found.append("a call is listed among the content blocks as well")
         if entry.metadata and (unknown := _find_unknown_keys(entry)):
             found.append(f"unknown keys: {', '.join(unknown)}")
         return found
 
     def mend(self, entry: ConversationEntry) -> ConversationEntry:
-        source, metadata, parts = entry.source, entry.metadata or {}, entry.parts
+        source, metadata = entry.source, entry.metadata or {}
         calls = dict.fromkeys(entry.tool_calls or ()) if entry.role is ASSISTANT else ()
         if isinstance(source, Mapping):
             unknown = {*metadata, *(() if calls else ("tool_calls",))}
             if unknown & source.keys():
                 source = {key: value for key, value in source.items() if key not in unknown}
-        if parts and calls:
-            parts = tuple(part for part in parts if not _is_call_block(part)) or None
         is_developer = entry.role_name == "developer" and not self.developer
         cleaned = copy_repaired(
             entry,
@@ -151,7 +145,6 @@ class MessagesAreWellFormed(Rule):
             metadata={key: metadata[key] for key in _NOTED if key in metadata} or None,
             repairs=None,
             role_name=None if is_developer else entry.role_name,
-            parts=parts,
             tool_calls=tuple(calls) or None,
         )
         return replace(cleaned, **_mend_halves(cleaned))
@@ -162,12 +155,6 @@ def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
     messages = entry.source if isinstance(entry.source, MessageGroup) else (entry.source,)
     known = [message for message in messages if isinstance(message, Mapping)]
     return [str(key) for key in entry.metadata or () if any(key in message for message in known)]
-
-
-def _is_call_block(part: ContentPart) -> bool:
-    if part.kind != "other" or not isinstance(part.raw, Mapping):
-        return False
-    return str(part.raw.get("type")) in _CALL_BLOCKS
 
 
 def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:

@@ -84,8 +84,6 @@ class ResultsFollowTheirCalls(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        if not self.check_view(entries):
-            return list(entries)
         pairing = Pairing(entries)
         for unit in pairing.units:
             for place, call in enumerate(unit.head.tool_calls or ()):
@@ -353,10 +351,8 @@ class ToolNamesAreAccepted(Rule):
 
     def _clean_name(self, name: str) -> str:
         plain = _NO_NAME.sub("_", name) or "unknown_tool"
-        for candidate in (name, plain, plain[:64], f"_{plain}"[:64]):
-            if re.fullmatch(self.pattern, candidate):
-                return candidate
-        return "unknown_tool"
+        candidates = (name, plain, plain[:64], f"_{plain}"[:64])
+        return next(filter(re.compile(self.pattern).fullmatch, candidates), "unknown_tool")
 
 
 def _find_misnamed(entries: Entries) -> list[tuple[int, str]]:
