@@ -30,7 +30,9 @@ from history_curator.formats.base import (
     unreadable,
     without_mark,
 )
+from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import join_text, read_part, update_text, write_part
+from history_curator.formats.gemini import GeminiFormat
 from history_curator.formats.images import image_size
 from history_curator.formats.openai_chat import ROLES
 from history_curator.formats.openai_responses import (
@@ -41,7 +43,6 @@ from history_curator.formats.openai_responses import (
     count_trailing_reasoning,
     item_ids,
 )
-from history_curator.formats.untyped import BEDROCK_BLOCKS, BedrockFormat, GeminiFormat
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
