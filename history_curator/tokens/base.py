@@ -119,7 +119,13 @@ class MessageCounter:
                     f"tools[{index}]: expected a mapping, got {type(tool).__name__}. "
                     "Fix: pass tool schemas as dicts, not callables or tool objects."
                 )
-            total += self._count_once(to_text(tool))
+            try:
+                total += self._count_once(_write_json(tool))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ConfigurationError(
+                    f"tools[{index}]: cannot be written as JSON ({error}). Fix: pass a schema with "
+                    "text keys that is nested less deep and does not hold itself."
+                ) from error
         return math.ceil(total * self.factor * self.tool_factor)
 
     def _count_reasoning(self, entry: ConversationEntry) -> float:
@@ -190,9 +196,13 @@ def to_text(raw: Any) -> str:
     if raw is None or isinstance(raw, str):
         return raw or ""
     try:
-        return json.dumps(raw, default=str, ensure_ascii=False, separators=(",", ":"))
+        return _write_json(raw)
     except (TypeError, ValueError):  # odd keys, or a cycle
         return repr(raw)
+
+
+def _write_json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
 def _digest(text: str) -> str | bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import ConfigurationError
+from history_curator import ConfigurationError, Curator
 from history_curator.tokens import TiktokenCounter
 
 counter = TiktokenCounter("o200k_base")
@@ -32,14 +32,25 @@ def test_no_tools_cost_nothing(tools: None) -> None:
     assert counter.count_tools(tools) == 0
 
 
-def test_schemas_that_are_no_json_count_as_well() -> None:
+def nest(levels: int) -> dict[str, Any]:
     deep: dict[str, Any] = {}
-    for _ in range(80):
+    for _ in range(levels):
         deep = {"properties": {"a": deep}}
-    held: dict[str, Any] = {"name": "look"}
-    held["properties"] = held
-    for odd in (deep, held, {("a", 1): "look"}):
-        assert counter.count_tools([odd]) > 3
+    return deep
+
+
+def test_very_deep_schemas_count_to_the_bottom() -> None:
+    assert counter.count_tools([nest(80)]) > counter.count_tools([nest(79)])
+
+
+HELD: dict[str, Any] = {"name": "look"}
+HELD["properties"] = HELD
+
+
+@pytest.mark.parametrize("odd", [HELD, nest(20_000), {("a", 1): "look"}], ids=lambda _: "")
+def test_a_schema_that_is_no_json_is_refused_by_position(odd: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
+        Curator(max_tokens=900).curate([{"role": "user", "content": "hi"}], tools=[*TOOLS[:1], odd])
 
 
 def test_a_callable_is_refused_by_position() -> None:
