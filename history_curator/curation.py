@@ -134,12 +134,14 @@ class CallBudgets:
         Message times tell, or the caller does with `idle`.
         """
         units, facts = call.curated.pairing.units, call.curated.facts
-        names = call.record.fingerprints if self._has_pauses else ()
         cold = {len(units) - 1} if is_cold and units else set[int]()
-        for end, name in enumerate(names, start=1):
-            if name in self._requests and self._requests[name].is_cold:
-                before = [position for position, unit in enumerate(units) if unit.start < end]
-                cold.update(before[-1:])
+        if self._has_pauses:
+            recorded, curated = call.record.entries(), call.curated.entries()
+            places = {id(entry.root): at for at, entry in enumerate(recorded)}
+            starts = [places.get(id(curated[unit.start].root), len(recorded)) for unit in units]
+            for end, name in enumerate(call.record.fingerprints, start=1):
+                if name in self._requests and self._requests[name].is_cold:
+                    cold.update([at for at, start in enumerate(starts) if start < end][-1:])
         if not facts or facts[-1].time is None:
             return cold
         answered: float | None = None

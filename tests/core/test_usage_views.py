@@ -226,9 +226,16 @@ def compactions(curator: Curator, messages: Sequence[Message]) -> list[int]:
     return [end // 2 for end in ends if curator.curate(messages[:end]).report.compacted]
 
 
+class WithoutOldest:
+    """A manager for which the first messages are no longer worth a view."""
+
+    def curate(self, entries: Sequence[Any], *, context: Any) -> Sequence[Any]:
+        return entries[10:]
+
+
 class TestClock:
-    def make_curator(self, max_tokens: int = 2_000) -> Curator:
-        return Curator(max_tokens=max_tokens, provider="anthropic")
+    def make_curator(self, max_tokens: int = 2_000, *managers: Any) -> Curator:
+        return Curator(*managers, max_tokens=max_tokens, provider="anthropic")
 
     def test_a_pause_in_the_message_times_compacts(self) -> None:
         assert 25 not in compactions(self.make_curator(), timed_conversation())
@@ -242,8 +249,12 @@ class TestClock:
         cuts = [curator.curate(messages[:end]).report.cut for end in range(1, len(messages), 2)]
         assert cuts == sorted(cuts)
 
-    def test_an_idle_time_that_the_caller_names_compacts_and_is_remembered(self) -> None:
-        messages, curator = timed_conversation(timestamps=False), self.make_curator()
+    @pytest.mark.parametrize("managers", [(), (WithoutOldest(),)], ids=str)
+    def test_an_idle_time_that_the_caller_names_compacts_and_is_remembered(
+        self, managers: Any
+    ) -> None:
+        messages = timed_conversation(timestamps=False)
+        curator = self.make_curator(2_000, *managers)
         before = curator.curate(messages[:51])
         assert curator.curate(messages[:51], idle=200).messages == before.messages
         after = curator.curate(messages[:51], idle=400)
