@@ -1,4 +1,4 @@
-"""Where to mark cache breakpoints in a view, and how each provider wants them.
+"""What a request tells a provider beside the view: cache breakpoints, or to cut by itself.
 
 Messages are not changed: marked ones are copies. No provider is called.
 """
@@ -12,13 +12,15 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConversionError
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.formats import find_format
 
 Message = TypeVar("Message")
 Place = Literal["end", "front", "heads", "prefix"]
 _HOUR = 3600.0
 _UNMARKABLE = ("thinking", "redacted_thinking")
+_CLEARING_BETAS = {"anthropic": "betas", "bedrock": "anthropic_beta"}
+"""The field that allows Anthropic's cuts: of ``client.beta.messages.create``, of InvokeModel's body."""
 
 
 class CacheRules(NamedTuple):
@@ -226,3 +228,30 @@ def _mark_last(given: Any, ttl: float) -> list[Any] | None:
             blocks[index] = {**block, "cache_control": cache_control(ttl)}
             return blocks
     return None
+
+
+def find_provider_edits(provider: str, max_tokens: int | None, compact_to: float) -> dict[str, Any]:
+    """Return the fields that make a provider cut above a budget, each time down to a share of it.
+
+    Examples:
+        >>> find_provider_edits("openai-responses", 100_000, 0.7)
+        {'context_management': [{'type': 'compaction', 'compact_threshold': 100000}]}
+    """
+    if max_tokens is None:
+        raise ConfigurationError("provider_edits needs a budget. Fix: give the Curator max_tokens.")
+    if provider == "openai-responses":
+        compaction = {"type": "compaction", "compact_threshold": max_tokens}
+        return {"context_management": [compaction]}
+    if provider not in _CLEARING_BETAS:
+        raise ConfigurationError(
+            f"provider {provider!r} shortens no conversation by itself. Fix: send the messages of the "
+            f"view, or use a curator for one of {', '.join(_CLEARING_BETAS)}, openai-responses."
+        )
+    clearing = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": max_tokens},
+        "keep": {"type": "tool_uses", "value": 3},  # the newest; its own default
+        "clear_at_least": {"type": "input_tokens", "value": round(max_tokens * (1 - compact_to))},
+    }
+    beta = {_CLEARING_BETAS[provider]: ["context-management-2025-06-27"]}
+    return {**beta, "context_management": {"edits": [clearing]}}

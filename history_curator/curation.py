@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from history_curator.cache_loss import CacheLost
+from history_curator.caching import find_provider_edits
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.formats import MessageFormat
 from history_curator.managers.base import Step
 from history_curator.memo import Memo, Record
-from history_curator.provider_edits import find_provider_edits
 from history_curator.report import CurationReport
 from history_curator.rules import Tail
 from history_curator.tokens import UsageAnchor, available_tokens, read_usage
@@ -107,14 +107,12 @@ class CallBudgets:
         available, likely = available - overhead, likely - overhead
         return Budget(limit, overhead, reserve, usual, available, likely, anchor, last)
 
-    def remember(
-        self, record: Record, budget: Budget, counted: int, *, is_cold: bool
-    ) -> Callable[[Any], None] | None:
+    def remember(self, call: Call, budget: Budget, counted: int) -> Callable[[Any], None] | None:
         """Remember the request of a call; return a function that takes its report."""
-        if not self._learns or not len(record):
+        if not self._learns or not len(call.record):
             return None
-        name = record.fingerprints[-1]
-        request = budget.request(counted)._replace(is_cold=is_cold)
+        name = call.record.fingerprints[-1]
+        request = budget.request(counted)._replace(is_cold=self._is_cold(call))
         self._keep(name, request)
 
         def observe(reported: Any) -> None:
@@ -124,17 +122,16 @@ class CallBudgets:
 
         return observe
 
-    def is_cold(self, idle_seconds: float | None) -> bool:
-        """Return whether the provider's cache has gone cold after so many idle seconds."""
-        return idle_seconds is not None and idle_seconds >= self._lifetime
+    def _is_cold(self, call: Call) -> bool:
+        return (call.options.get("idle") or 0) >= self._lifetime
 
-    def find_cold_units(self, call: Call, *, is_cold: bool) -> set[int]:
+    def find_cold_units(self, call: Call) -> set[int]:
         """Return the units at whose arrival the provider's cache had gone cold.
 
         Message times tell, or the caller does with `idle`.
         """
         units, facts = call.curated.pairing.units, call.curated.facts
-        cold = {len(units) - 1} if is_cold and units else set[int]()
+        cold = {len(units) - 1} if units and self._is_cold(call) else set[int]()
         if self._has_pauses:
             recorded, curated = call.record.entries(), call.curated.entries()
             places = {id(entry.root): at for at, entry in enumerate(recorded)}
@@ -257,18 +254,18 @@ class CallBudgets:
         return self._keep(name, request)
 
 
-class CallOptions(NamedTuple):
+class CallOptions(TypedDict, total=False):
     """The arguments of `Curator.curate` beside the messages."""
 
-    tools: Sequence[Mapping[str, Any]] | None = None
-    reserve: int = 0
-    tail: Tail | None = None
-    session: Any = None
-    max_tokens: int | None = None
-    format: MessageFormat | None = None
-    query: str | None = None
-    key: Hashable = None
-    idle: float | None = None
+    tools: Sequence[Mapping[str, Any]] | None
+    reserve: int
+    tail: Tail | None
+    session: Any
+    max_tokens: int | None
+    format: MessageFormat | None
+    query: str | None
+    key: Hashable
+    idle: float | None
 
 
 @dataclass

@@ -10,6 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from typing_extensions import Unpack
+
 from history_curator.cache_loss import CacheLost, CacheWatch, SentView
 from history_curator.config import CuratorConfig, CuratorOptions, check_names, check_options
 from history_curator.curation import Call, CallBudgets, CallOptions, Curation
@@ -42,26 +44,6 @@ from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOp
 __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
-
-
-ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
-"""A configuration, a mapping, or the path of a file."""
-
-
-def load_settings(
-    config: ConfigSource | None,
-    objects: Mapping[str, Any] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the settings that a configuration names, with its managers built; overrides win."""
-    given = dict(overrides or {})
-    if config is None:
-        return given
-    loaded = CuratorConfig.load(config)
-    settings = {name: getattr(loaded, name) for name in sorted(loaded.model_fields_set)}
-    if "managers" in settings and "managers" not in given:
-        settings["managers"] = build_managers(loaded.managers, objects)
-    return {**settings, **given}
 
 
 class Curator:
@@ -170,7 +152,7 @@ class Curator:
     @classmethod
     def from_config(
         cls,
-        config: ConfigSource,
+        config: CuratorConfig | Mapping[str, Any] | str | Path,
         *,
         objects: Mapping[str, Any] | None = None,
         **overrides: Any,
@@ -179,7 +161,10 @@ class Curator:
 
         `objects` holds those behind ``"@name"`` options, such as a summarizer; overrides win.
         """
-        settings = load_settings(config, objects, overrides)
+        loaded = CuratorConfig.load(config)
+        settings = {name: getattr(loaded, name) for name in loaded.model_fields_set} | overrides
+        if "managers" in settings and "managers" not in overrides:
+            settings["managers"] = build_managers(loaded.managers, objects)
         return cls(*settings.pop("managers", ()), **settings)
 
     def curate(
@@ -218,28 +203,18 @@ class Curator:
             BudgetUnsatisfiableError: when the messages that must be sent do not fit.
             ConversionError: when a message cannot be read.
         """
-        options = CallOptions(tools, reserve, tail, session, max_tokens, format, query, key, idle)
+        options = CallOptions(
+            tools=tools, reserve=reserve, tail=tail, session=session, max_tokens=max_tokens,
+            format=format, query=query, key=key, idle=idle,
+        )  # fmt: skip
         call = self._start_call(messages, options)
         if self.managers:
             run_sync(self._run_managers(call))
         return self._finish_call(call)
 
-    async def acurate(
-        self,
-        messages: Sequence[Any],
-        *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        reserve: int = 0,
-        tail: Tail | None = None,
-        session: Any = None,
-        max_tokens: int | None = None,
-        format: MessageFormat | None = None,
-        query: str | None = None,
-        key: Hashable = None,
-        idle: float | None = None,
-    ) -> Curation:
-        """Like `curate`, for managers that call a model."""
-        options = CallOptions(tools, reserve, tail, session, max_tokens, format, query, key, idle)
+    async def acurate(self, messages: Sequence[Any], **options: Unpack[CallOptions]) -> Curation:
+        """Like `curate`, with the same arguments, for managers that call a model."""
+        check_names("acurate", options, CallOptions.__annotations__)
         call = self._start_call(messages, options)
         if self.managers:
             await run_async(self._run_managers(call))
@@ -247,19 +222,17 @@ class Curator:
 
     def _start_call(self, messages: Sequence[Any], options: CallOptions) -> Call:
         """Read the messages and work out the budget."""
-        checked = options.reserve, options.tail, options.max_tokens, options.key, options.idle
-        if checked != (0, None, None, None, None):
-            check_options(options._asdict())
-        format = options.format or find_format(messages, self.profile.name)
+        check_options(options)
+        format = options.get("format") or find_format(messages, self.profile.name)
         given = group_response_items(messages if type(messages) is list else list(messages), format)
         record = self._memo.read(given, format)
-        tools = self.counter.count_tools(options.tools) if options.tools else 0
-        overhead, budget = self.counter.priming + tools, None
+        tools, budget = options.get("tools"), None
+        overhead = self.counter.priming + (self.counter.count_tools(tools) if tools else 0)
         usual = self._usual_limit(options)
         if usual is not None:
-            limit = options.max_tokens or self.max_tokens or usual
-            budget = self._budgets.plan(record, limit, usual, overhead, options.reserve)
-        tail = options.tail or _guess_tail(record)
+            limit = options.get("max_tokens") or self.max_tokens or usual
+            budget = self._budgets.plan(record, limit, usual, overhead, options.get("reserve", 0))
+        tail = options.get("tail") or _guess_tail(record)
         return Call(options, format, given, record, record, tail, budget, overhead)
 
     def _run_managers(self, call: Call) -> Steps[None]:
@@ -271,7 +244,6 @@ class Curator:
 
     def _finish_call(self, call: Call) -> Curation:
         """Build the view, write it in the format it was given in, and report it."""
-        is_cold = self._budgets.is_cold(call.options.idle)
         builder = ViewBuilder(
             call.curated,
             self._memo,
@@ -279,8 +251,8 @@ class Curator:
             call.tail,
             edited=call.curated is not call.record,
             previous=None if call.budget is None else call.budget.last,
-            cold_units=self._budgets.find_cold_units(call, is_cold=is_cold),
-            query=call.options.query,
+            cold_units=self._budgets.find_cold_units(call),
+            query=call.options.get("query"),
         )
         view = self._fit(builder, call)
         report: list[Any] = [partial(self._explain, call, view)]
@@ -291,18 +263,18 @@ class Curator:
         shown = call.given if self.mode == "shadow" else call.format.write(entries)
         tokens, error, observe = counted, None, None
         if budget is not None:
-            observe = self._budgets.remember(call.record, budget, counted, is_cold=is_cold)
+            observe = self._budgets.remember(call, budget, counted)
             if budget.anchor is not None:
                 tokens = budget.anchor.predict(counted)
                 error = budget.anchor.upper_bound(counted) - tokens
         check = partial(self._check_cache, call)
         curation = Curation(ungroup_items(shown), entries, tokens, report, error, observe, check)
-        self._publish(curation, call.options.session)
+        self._publish(curation, call.options.get("session"))
         return curation
 
     def _usual_limit(self, options: CallOptions) -> int | None:
         """Return the limit that the cutoff is chosen for; a smaller one for one call does not move it."""
-        return max(self.max_tokens or 0, options.max_tokens or 0) or None
+        return max(self.max_tokens or 0, options.get("max_tokens") or 0) or None
 
     def _context(self, call: Call, entries: Sequence[ConversationEntry]) -> CurationContext:
         available, options = None, call.options
@@ -315,14 +287,14 @@ class Curator:
         return CurationContext(
             counter=self.counter,
             max_tokens=available,
-            session=options.session,
+            session=options.get("session"),
             preserve_last_n=self.preserve_last_n,
             tail=call.tail,
             opens_with_user=self.profile.opens_with_user,
             recall_tool=self.recall_tool,
             compact_to=self.compact_to,
-            query=options.query,
-            key=options.key,
+            query=options.get("query"),
+            key=options.get("key"),
             count_entry=self._memo.count_entry,
             memo=self._memo,
             warnings=call.warnings,
@@ -372,7 +344,7 @@ class Curator:
             count_entry=self._memo.count_entry,
             tokens=view.tokens + call.overhead,
             max_tokens=None if call.budget is None else call.budget.max_tokens,
-            overhead=call.overhead + call.options.reserve * (call.budget is not None),
+            overhead=call.overhead + (0 if call.budget is None else call.budget.reserve),
             provider=self.profile.name,
             strategy="+".join(snake_case(type(each).__name__) for each in self.managers)
             or "budget",
@@ -393,7 +365,9 @@ class Curator:
         call.is_checked = True
         loss = self._cache_watch.check(self._describe_sent(call, curation), answer)
         if loss is not None:
-            loss = replace(loss, session_id=getattr(call.options.session, "session_id", None))
+            loss = replace(
+                loss, session_id=getattr(call.options.get("session"), "session_id", None)
+            )
             call.warnings.append(str(loss))
             logger.warning("%s", loss)
             if self.bus is not None:
@@ -413,10 +387,10 @@ class Curator:
             sizes=list(map(self._memo.count_entry, entries)),
             prefix=len(entries) if is_shadow else report.prefix_entries,
             overhead=call.overhead,
-            tools=hash(repr(call.options.tools)),
+            tools=hash(repr(call.options.get("tools"))),
             compacted=report.compacted and not is_shadow,
             time=call.started,
-            idle_seconds=call.options.idle,
+            idle_seconds=call.options.get("idle"),
         )
 
     def _publish(self, curation: Curation, session: Any) -> None:

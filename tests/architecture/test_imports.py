@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
     "errors", "run_steps", "entries", "quoting", "config", "formats", "tokens", "events",
-    "units", "memo", "rules", "window", "managers", "caching", "cache_loss", "provider_edits",
+    "units", "memo", "rules", "window", "managers", "caching", "cache_loss",
     "report_page", "report", "curation", "curator", "record", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip
 """The rooms of the core, each of which may import those before it."""
