@@ -174,7 +174,7 @@ class Pairing:
             self.units[position] = unit = unit.with_result(place, entry, index)
         else:
             unit.indexes[place], unit.results[place - 1] = index, entry
-        if None not in unit.results:
+        if -1 not in unit.indexes:
             self.waiting.discard(position)
         return position
 

@@ -12,12 +12,11 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from history_curator.entries import ConversationEntry
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
-from history_curator.window.block import add_block, count_common, is_first_exchange
 from history_curator.window.cutoff import ANSWERED, Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
@@ -45,6 +44,14 @@ class View(NamedTuple):
     cutoff_index: int = 0  # position in the record of the first entry behind the cutoff
     kept_entries: tuple[int, ...] = ()  # positions in the record of those before it that stay
     compacted: bool = False
+
+
+class Block(NamedTuple):
+    """A text of ours for a view, the position of the recorded entry it goes before, and the reason."""
+
+    text: str
+    before: int
+    reason: str
 
 
 class ViewBuilder:
@@ -102,12 +109,12 @@ class ViewBuilder:
         if retriever is None or (aside and not view.cutoff_index):
             return view
         if not aside:  # once a tool is called, nothing is set aside any more
-            changed = is_first_exchange(self.pairing) and not self._extends_chat(view, usual, limit)
-            return view._replace(compacted=view.compacted or changed)
+            is_changed = view.compacted or not self._extends_chat(view, usual, limit)
+            return view._replace(compacted=is_changed)
         if view.is_shrunk:
             return self.fit(usual, limit, likely_limit)
         block = retriever.find(self, view, limit, aside)
-        return view if block is None else add_block(self, view, block, limit)
+        return view if block is None else self._add_block(view, block, limit)
 
     def fit(self, usual: int, limit: int, likely_limit: int = 0) -> View:
         """Return the view that fits, or raise an error with the numbers of the messages alone.
@@ -267,14 +274,43 @@ class ViewBuilder:
         return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
 
     def _extends_chat(self, view: View, usual: int, limit: int) -> bool:
-        """Whether a view goes on from that of the chat before its first tool call."""
-        start = self.pairing.units[max(0, self.pairing.newest_answer)].start
+        """Whether a view goes on from that of the chat, where the newest answer calls the first tool."""
+        units, answer = self.pairing.units, max(0, self.pairing.newest_answer)
+        exchanges = (at for at, unit in enumerate(units) if unit.kind == "exchange")
+        if next(exchanges, -1) < answer:
+            return True
+        start = units[answer].start
         chat = ViewBuilder(self.record.first(start), self.memo, self.options, "request")
         try:
             earlier = chat.fit_with_block(usual, limit)
         except BudgetUnsatisfiableError:
             return True
         return list(earlier.fitted) == list(view.fitted[: len(earlier.fitted)])
+
+    def _add_block(self, view: View, block: Block, limit: int) -> View:
+        """Return a view with a block, before a recorded entry or at the end, where it fits."""
+        record, flat, count = self.record, list(view.fitted), self.memo.counter.count_entry
+        root = record.entry_at(block.before).root if block.before < len(record) else None
+        place = next((at for at, entry in enumerate(flat) if entry.root is root), len(flat))
+        note = ConversationEntry(
+            MessageRole.USER,
+            block.text,
+            # That of its neighbour, so that the order holds where a provider joins the two.
+            sequence=flat[min(place, len(flat) - 1)].sequence,
+            pinned=True,
+            origin="recollection",
+            action="inserted",
+            reason=block.reason,
+        )
+        flat.insert(place, note)
+        entries = self.profile.repair(flat, self.tail, edited=self.edited)
+        was, now = {id(entry) for entry in view.entries}, {id(entry) for entry in entries}
+        tokens = view.tokens + sum(count(entry) for entry in entries if id(entry) not in was)
+        tokens -= sum(count(entry) for entry in view.entries if id(entry) not in now)
+        if tokens > limit:
+            return view
+        stable = min(view.stable_entries, count_common(entries, view.entries))
+        return view._replace(entries=entries, fitted=flat, tokens=tokens, stable_entries=stable)
 
     def _count_stable(self, view: View) -> int:
         """Return how many leading entries the next view repeats unless it compacts."""
@@ -355,3 +391,10 @@ class ViewBuilder:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
         count = self.memo.counter.count_entry
         return sum([sizes[id(each)] if id(each) in sizes else count(each) for each in entries])
+
+
+def count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
+    """Return how many leading entries two views share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    changed = (count for count, (mine, yours) in pairs if mine is not yours)
+    return next(changed, min(len(one), len(other)))

@@ -175,7 +175,7 @@ class Renderer:
             if any(new is not old for new, old in zip(capped, entries, strict=True)):
                 entries = self.profile.repair_unit(tuple(capped))
         is_recorded = unit.head is self.record.facts[unit.start].entry  # no call was listed twice
-        is_whole = entries is unit.entries and None not in unit.results
+        is_whole = entries is unit.entries and -1 not in unit.indexes
         return self._count(entries, is_untouched=is_whole and is_recorded)
 
     def _render_bare(self, unit: Unit) -> Rendering:
