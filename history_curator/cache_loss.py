@@ -142,7 +142,7 @@ class _Answered(NamedTuple):
     sent: SentView
     usage: Usage
     time: float
-    told: frozenset[str]  # the reasons that were given in this conversation
+    told: set[str]  # the reasons that were given in this conversation
 
 
 class CacheWatch:
@@ -160,24 +160,18 @@ class CacheWatch:
         if usage is None or not sent.steps:
             return None
         with self._lock:
-            previous = self._take_previous(sent)
-            loss = None
-            if not sent.compacted:
-                loss = self._find_loss(previous, sent, usage, answer)
-            told = frozenset() if previous is None else previous.told
+            step = next((each for each in reversed(sent.steps) if each in self._answered), None)
+            previous = None if step is None else self._answered.pop(step)
+            loss = None if sent.compacted else self._find_loss(previous, sent, usage, answer)
+            told = set[str]() if previous is None else previous.told
             if loss is not None:
-                is_new, told = loss.reason not in told, told | {loss.reason}
+                is_new = loss.reason not in told
+                told.add(loss.reason)
                 loss = loss if is_new else None
             self._answered[sent.steps[-1]] = _Answered(sent, usage, monotonic(), told)
             while len(self._answered) > _MOST_CONVERSATIONS:
                 self._answered.popitem(last=False)
         return loss
-
-    def _take_previous(self, sent: SentView) -> _Answered | None:
-        """Return the newest request of this conversation, and forget it."""
-        known = (step for step in reversed(sent.steps) if step in self._answered)
-        step = next(known, None)
-        return None if step is None else self._answered.pop(step)
 
     def _find_loss(
         self, previous: _Answered | None, sent: SentView, usage: Usage, answer: Any

@@ -123,14 +123,9 @@ def plan_cache(
     ]
     places: dict[int, Breakpoint] = {}
     for place, after, is_there in worth_most_first:
-        if is_there and totals[after] >= max(rules.minimum, 1):
+        if is_there and totals[after] >= rules.minimum:
             places.setdefault(after, Breakpoint(place, after, totals[after]))
     return CachePlan(tuple(places.values()), end, lead, rules.breakpoints)
-
-
-def cache_control(ttl: float) -> dict[str, str]:
-    """Return Anthropic's mark for a ttl: the five minutes it takes when none is named, or an hour."""
-    return {"type": "ephemeral", "ttl": "1h"} if ttl >= _HOUR else {"type": "ephemeral"}
 
 
 def ttl_of(control: Any) -> float:
@@ -221,22 +216,18 @@ def _mark_last(given: Any, ttl: float) -> list[Any] | None:
     """Return blocks with the last one that can carry a mark marked; None without one."""
     is_text = isinstance(given, str)
     blocks: list[Any] = [{"type": "text", "text": given}] if is_text else list(given or ())
+    control = {"type": "ephemeral"} | ({"ttl": "1h"} if ttl >= _HOUR else {})
     for index, block in reversed(list(enumerate(blocks))):
         kind = block.get("type") if isinstance(block, Mapping) else "thinking"
         is_blank = kind == "text" and not str(block.get("text") or "").strip()
         if kind not in _UNMARKABLE and not is_blank:
-            blocks[index] = {**block, "cache_control": cache_control(ttl)}
+            blocks[index] = {**block, "cache_control": control}
             return blocks
     return None
 
 
 def find_provider_edits(provider: str, max_tokens: int | None, compact_to: float) -> dict[str, Any]:
-    """Return the fields that make a provider cut above a budget, each time down to a share of it.
-
-    Examples:
-        >>> find_provider_edits("openai-responses", 100_000, 0.7)
-        {'context_management': [{'type': 'compaction', 'compact_threshold': 100000}]}
-    """
+    """Return the fields that make a provider cut above a budget, each time down to a share of it."""
     if max_tokens is None:
         raise ConfigurationError("provider_edits needs a budget. Fix: give the Curator max_tokens.")
     if provider == "openai-responses":

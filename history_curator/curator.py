@@ -34,7 +34,7 @@ from history_curator.managers.base import (
     snake_case,
 )
 from history_curator.managers.relevance import build_retriever
-from history_curator.memo import MEMO_BYTES, Memo, Record
+from history_curator.memo import MEMO_BYTES, Memo, Record, key_of_entry
 from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
@@ -383,7 +383,7 @@ class Curator:
                 steps.append(step)
         return SentView(
             steps,
-            names=list(map(self._memo.fingerprint, entries)),
+            names=[hash(key_of_entry(entry)) for entry in entries],
             sizes=list(map(self._memo.count_entry, entries)),
             prefix=len(entries) if is_shadow else report.prefix_entries,
             overhead=call.overhead,

@@ -30,13 +30,11 @@ _LISTS, _STATES = 4, 8
 
 
 class EntryFacts:
-    """The facts about one entry that do not depend on its place.
+    """The facts about one entry, read from a private copy of its message, whatever its place.
 
-    Attributes:
-        entry: the entry, read from a private copy of its message.
-        key: the content of its message; of a later entry of the same message, its number.
-        weight: its cheap size in characters, capped so that no giant outweighs the rest.
-        is_plain: whether its message is a dict of texts, which is equal to nothing else.
+    The `key` is the content of the message; of a later entry of the same message, its number. The
+    `weight` is a cheap size, capped so that no giant outweighs the rest. It `is_plain` where the
+    message is a dict of texts, which is equal to nothing else.
     """
 
     __slots__ = (
@@ -66,10 +64,8 @@ class EntryFacts:
 class Record:
     """The entries of one call: the facts about each, and each as it stands in the conversation.
 
-    Attributes:
-        pairing: its units.
-        offsets: cheap size, in characters, of everything recorded before each unit.
-        checkpoints: states of the window after some of the units, by its options.
+    `offsets` are the cheap sizes of everything recorded before each unit, `checkpoints` the states of
+    the window after some of the units, by its options.
     """
 
     def __init__(
@@ -218,10 +214,6 @@ class Memo:
         """Return the tokens of an entry, counted once for all entries with the same content."""
         return self.count(self._facts_of_entry(entry, entry.source))
 
-    def fingerprint(self, entry: ConversationEntry) -> int:
-        """Return a number for the content of an entry."""
-        return hash(_key_of_entry(entry))
-
     def number(self, key: Hashable) -> int:
         """Return a number that stands for a long key."""
         return self._numbers.setdefault(key, len(self._numbers))
@@ -275,7 +267,7 @@ class Memo:
         return found
 
     def _facts_of_entry(self, entry: ConversationEntry, source: Any) -> EntryFacts:
-        key = _key_of_entry(entry)
+        key = key_of_entry(entry)
         found = self._known.get(key)
         if found is None:
             plain = replace(
@@ -303,7 +295,7 @@ _get_fields = attrgetter(
 )  # fmt: skip
 
 
-def _key_of_entry(entry: ConversationEntry) -> Hashable:
+def key_of_entry(entry: ConversationEntry) -> Hashable:
     """Return what an entry says and carries, exactly."""
     calls = entry.tool_calls
     time = entry.metadata and repr(entry.metadata.get("timestamp"))

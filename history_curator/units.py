@@ -98,10 +98,9 @@ class Pairing:
             self.barriers: list[int] = []  # nothing before one of these is sent
             self.waiting: set[int] = set()  # for results
             self.system: list[tuple[int, ConversationEntry]] = []  # with positions in the record
-            self.orphans: dict[int, str] = {}  # results without a call by position, and why
-            self.replaced: list[int] = []  # positions of results: a later one took their place
+            self.unused_results: dict[int, str] = {}  # positions of those in no unit, and why
             self.late_results: list[int] = []  # positions of results that changed an older unit
-            self._exchanges: dict[str, int] = {}  # the latest one that carries a call id
+            self.exchanges: dict[str, int] = {}  # the latest one that carries a call id
             self._latest = -1  # the exchange that a result without an id answers
             start = 0
         else:
@@ -143,15 +142,15 @@ class Pairing:
     def _add_exchange(self, entry: ConversationEntry, index: int) -> None:
         entry = _without_repeated_calls(entry)
         self._latest = position = len(self.units)
-        self._exchanges.update((call.id, position) for call in entry.tool_calls or ())
+        self.exchanges.update((call.id, position) for call in entry.tool_calls or ())
         self.units.append(Unit("exchange", entry, index, len(entry.tool_calls or ())))
         self.waiting.add(position)
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
         call_id = entry.tool_call_id
-        position = self._exchanges.get(call_id, -1) if call_id else self._latest
+        position = self.exchanges.get(call_id, -1) if call_id else self._latest
         if position < 0:
-            self.orphans[index] = ORPHAN
+            self.unused_results[index] = ORPHAN
             return None
         unit, place = self.units[position], 0
         for at, call in enumerate(unit.head.tool_calls or (), start=1):
@@ -162,12 +161,12 @@ class Pairing:
         replaced = unit.indexes[place]
         if replaced >= 0:
             if not call_id:
-                self.orphans[index] = ORPHAN
+                self.unused_results[index] = ORPHAN
                 return None
             if self._entries[replaced].content and not (entry.content or entry.parts):
-                self.orphans[index] = "second, empty result for the same call"
+                self.unused_results[index] = "second, empty result for the same call"
                 return position
-            self.replaced.append(replaced)
+            self.unused_results[replaced] = "a later result for the same call took its place"
         if replaced >= 0 or position != len(self.units) - 1:
             self.late_results.append(index)
         if position < self._shared_units:
@@ -189,21 +188,10 @@ class Pairing:
             position -= 1
         return position
 
-    @property
-    def has_exchanges(self) -> bool:
-        """Whether a tool was called."""
-        return bool(self._exchanges)
-
     def barrier_before(self, position: int) -> int:
         """Return the latest barrier up to and with a position; 0 for none."""
         found = bisect_right(self.barriers, position)
         return self.barriers[found - 1] if found else 0
-
-    @property
-    def unused_results(self) -> dict[int, str]:
-        """Positions of results that are in no unit, with the reasons."""
-        later = "a later result for the same call took its place"
-        return {**self.orphans, **dict.fromkeys(self.replaced, later)}
 
 
 def asks_for_something(entry: ConversationEntry) -> bool:

@@ -65,7 +65,7 @@ class WindowOptions:
     def count_aside(self, pairing: Pairing) -> int:
         """Return the tokens to set aside for a block of earlier messages; 0 where there is none."""
         retriever, budget = self.retriever, self.budget
-        if retriever is None or budget is None or (retriever.only_chats and pairing.has_exchanges):
+        if retriever is None or budget is None or (retriever.only_chats and pairing.exchanges):
             return 0
         if retriever.share is not None:
             return int(budget * retriever.share)

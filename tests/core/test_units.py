@@ -40,7 +40,7 @@ def test_a_second_result_takes_the_place_of_the_first() -> None:
 
 
 def orphans(talk: str) -> list[int]:
-    return list(Pairing(read(talk)).orphans)
+    return list(Pairing(read(talk)).unused_results)
 
 
 def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
