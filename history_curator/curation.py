@@ -60,29 +60,23 @@ class Budget(NamedTuple):
         return Request(counted, self.usual, self.available, self.anchor, doubted)
 
 
+@dataclass(eq=False)
 class CallBudgets:
     """Works out the tokens of each call, and remembers requests for the reports that follow.
 
     With `rebuilds`, a view that is no longer remembered is built again from its messages.
     """
 
-    def __init__(
-        self,
-        memo: Memo,
-        provider: str,
-        window_options: Callable[[int | None], WindowOptions],
-        *,
-        start: UsageAnchor | None,
-        learns: bool,
-        rebuilds: bool,
-    ) -> None:
-        self.newest_report = start
-        self._memo = memo
-        self._lifetime = _CACHE_LIFETIME.get(provider, _LONGEST_CACHE_LIFETIME)
-        self._window_options = window_options
-        self._start = start
-        self._learns = learns
-        self._rebuilds = rebuilds
+    memo: Memo
+    provider: str
+    window_options: Callable[[int | None], WindowOptions]
+    calibration: UsageAnchor | bool | None
+    rebuilds: bool
+
+    def __post_init__(self) -> None:
+        given, self._learns = self.calibration, self.calibration is not False
+        self.newest_report = self._start = given if isinstance(given, UsageAnchor) else None
+        self._lifetime = _CACHE_LIFETIME.get(self.provider, _LONGEST_CACHE_LIFETIME)
         self._requests: OrderedDict[int, Request] = OrderedDict()
         self._has_pauses = False
 
@@ -194,7 +188,7 @@ class CallBudgets:
         """Return by how much reports grew from answer to answer, over what we count in between."""
         reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
         ratios = sorted(
-            (after - before) / sum(map(self._memo.count, record.facts[start:end]))
+            (after - before) / sum(map(self.memo.count, record.facts[start:end]))
             for (start, before), (end, after) in pairwise(reported)
             if after > before
         )
@@ -204,9 +198,9 @@ class CallBudgets:
         self, record: Record, limit: int, overhead: int, last: Request | None
     ) -> Request | None:
         """Return the request that a curator would have built from these messages."""
-        if not self._rebuilds or not len(record):
+        if not self.rebuilds or not len(record):
             return None
-        builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
+        builder = ViewBuilder(record, self.memo, self.window_options(limit), "request")
         budget = self._budget_after(last, limit, limit, overhead)
         try:
             view = builder.fit_with_block(budget.usual, budget.available, budget.likely)

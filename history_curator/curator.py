@@ -130,8 +130,7 @@ class Curator:
             self._memo,
             self.profile.name,
             self._window_options,
-            start=self._calibration if isinstance(self._calibration, UsageAnchor) else None,
-            learns=self._calibration is not False,
+            self._calibration,
             rebuilds=not self.managers,
         )
         self._cache_watch = CacheWatch(self.name, self.profile.name)
@@ -252,7 +251,7 @@ class Curator:
             edited=call.curated is not call.record,
             previous=None if call.budget is None else call.budget.last,
             cold_units=self._budgets.find_cold_units(call),
-            query=call.options.get("query"),
+            query=call.options.get("query") or "",
         )
         view = self._fit(builder, call)
         report: list[Any] = [partial(self._explain, call, view)]

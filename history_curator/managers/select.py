@@ -82,7 +82,7 @@ def fit_window(
     tool, last = context.recall_tool, context.preserve_last_n or 0
     options = WindowOptions(NO_RULES, max_tokens, context.compact_to, False, tool, last, retriever)
     record = memo.read_entries(entries)
-    builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
+    builder = ViewBuilder(record, memo, options, context.tail, query=context.query or "")
     return builder.fit_with_block(max_tokens, max_tokens)
 
 

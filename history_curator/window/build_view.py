@@ -8,6 +8,7 @@ and the next one does not.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -54,6 +55,7 @@ class Block(NamedTuple):
     reason: str
 
 
+@dataclass(eq=False)
 class ViewBuilder:
     """Builds the views of one record.
 
@@ -62,29 +64,18 @@ class ViewBuilder:
     `query` is the user's question where it is not recorded yet.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        memo: Memo,
-        options: WindowOptions,
-        tail: Tail,
-        *,
-        edited: bool = False,
-        previous: Request | None = None,
-        cold_units: Collection[int] = (),
-        query: str | None = None,
-    ) -> None:
-        self.record = record
-        self.memo = memo
-        self.options = options
-        self.profile = options.profile
-        self.tail = tail
-        self.edited = edited
-        self.pairing = record.pairing
-        self.renderer = Renderer(record, memo, options)
-        self.query = query or ""
-        self._previous = previous
-        self._cold_units = cold_units
+    record: Record
+    memo: Memo
+    options: WindowOptions
+    tail: Tail
+    edited: bool = False
+    previous: Request | None = None
+    cold_units: Collection[int] = ()
+    query: str = ""
+
+    def __post_init__(self) -> None:
+        self.profile, self.pairing = self.options.profile, self.record.pairing
+        self.renderer = Renderer(self.record, self.memo, self.options)
         self._aside = 0  # tokens set aside for a block
         self._states: dict[int, tuple[WindowState, WindowState]] = {}
 
@@ -262,9 +253,9 @@ class ViewBuilder:
 
     def _extends_previous_view(self, view: View) -> bool:
         usual, limit = self.usual, self.limit
-        if self._previous is not None and self._previous.anchor is not None:
-            usual = self._round_down(self._previous.usual - self._aside - self.heading.tokens)
-            limit = self._previous.available
+        if self.previous is not None and self.previous.anchor is not None:
+            usual = self._round_down(self.previous.usual - self._aside - self.heading.tokens)
+            limit = self.previous.available
         past = self.find_state(usual, previous=True)
         past = past.restore_if_all_fits(limit - self.fixed_tokens)
         fits = past.tokens <= limit - self.fixed_tokens and not view.is_smaller
@@ -377,7 +368,7 @@ class ViewBuilder:
 
     @cached_property
     def _sizes(self) -> UnitSizes:
-        return UnitSizes(self.renderer, self.late_system, self.size_recap, self._cold_units)
+        return UnitSizes(self.renderer, self.late_system, self.size_recap, self.cold_units)
 
     def _round_down(self, available: int) -> int:
         assert self.options.budget is not None

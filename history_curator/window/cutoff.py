@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -78,27 +79,20 @@ class WindowState(NamedTuple):
         return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
 
 
+@dataclass(eq=False)
 class UnitSizes:
     """The tokens of the units of a record, each worked out on first use."""
 
-    def __init__(
-        self,
-        renderer: Renderer,
-        late_system: Sequence[int],
-        size_recap: Callable[[int, int], int],
-        cold: Collection[int],
-    ) -> None:
-        self.pairing: Pairing = renderer.record.pairing
-        self.offsets = renderer.record.offsets
-        self.checkpoints = renderer.record.checkpoints
-        self.number = renderer.number
-        self.cold = cold
-        self.options = options = renderer.options
+    renderer: Renderer
+    late_system: Sequence[int]
+    size_recap: Callable[[int, int], int]
+    cold: Collection[int]
+
+    def __post_init__(self) -> None:
+        record, options = self.renderer.record, self.renderer.options
+        self.options, self.pairing, self.offsets = options, record.pairing, record.offsets
         self.compact_to = COMPACT_TO if options.compact_to is None else options.compact_to
-        self.strips_reasoning = renderer.profile.strips
-        self.size_recap = size_recap
-        self._renderer = renderer
-        self._late_system = late_system
+        self.strips_reasoning = self.renderer.profile.strips
         self._full = [-1] * len(self.offsets)
         self._without_reasoning = self._full.copy()
         self._pinned: tuple[list[int], list[int]] = [0], [0]  # of so many pinned units: bare, full
@@ -107,7 +101,7 @@ class UnitSizes:
         """Return the tokens of a unit as it is first shown."""
         size = self._full[position]
         if size < 0:
-            rendering = self._renderer.render_full(self.pairing.units[position])
+            rendering = self.renderer.render_full(self.pairing.units[position])
             size = self._full[position] = rendering.tokens + self._count_bridge(position)
             if not rendering.has_reasoning:
                 self._without_reasoning[position] = size
@@ -117,7 +111,7 @@ class UnitSizes:
         """Return the tokens of a unit once something before it changed."""
         size = self._without_reasoning[position]
         if size < 0:
-            rendering = self._renderer.render_without_reasoning(self.pairing.units[position])
+            rendering = self.renderer.render_without_reasoning(self.pairing.units[position])
             size = rendering.tokens + self._count_bridge(position)
             self._without_reasoning[position] = size
         return size
@@ -125,7 +119,7 @@ class UnitSizes:
     def arrival(self, position: int) -> int:
         """Return the tokens of a unit, with the system entries right before it."""
         size = self.full(position)
-        return size + self.count_late_system(position - 1, position) if self._late_system else size
+        return size + self.count_late_system(position - 1, position) if self.late_system else size
 
     def count_pinned(self, first: int, last: int, reasoning_from: int) -> int:
         """Return the tokens of the pinned units from one up to another, counted among them."""
@@ -140,11 +134,11 @@ class UnitSizes:
 
     def count_late_system(self, first: int, last: int) -> int:
         """Return the tokens of system entries that keep their place, from one unit up to another."""
-        units, system = self.pairing.units, self._late_system
+        units, system = self.pairing.units, self.late_system
         if not system or first < 0 or last <= first:
             return 0
         low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
-        facts, count = self._renderer.record.facts, self._renderer.memo.count
+        facts, count = self.renderer.record.facts, self.renderer.memo.count
         return sum([count(facts[index]) for index in system[low:high]])
 
     def _count_bridge(self, position: int) -> int:
@@ -154,8 +148,8 @@ class UnitSizes:
         if kinds != ("exchange", "user"):
             return 0
         last = units[position - 1].entries[-1]
-        bridge = self._renderer.profile.bridge(last, units[position].head)
-        return self._renderer.memo.counter.count_entry(bridge) if bridge else 0
+        bridge = self.renderer.profile.bridge(last, units[position].head)
+        return self.renderer.memo.counter.count_entry(bridge) if bridge else 0
 
 
 def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowState]:
@@ -169,8 +163,14 @@ def find_cutoff(sizes: UnitSizes, available: int) -> tuple[WindowState, WindowSt
         return WindowState(), WindowState()
     options = sizes.options
     distance = RESTART_BUDGETS * max(1, options.budget or 0) * 4
-    key = sizes.number, options.recap, options.compact_to, options.preserve_last_n, available
-    checkpoints = sizes.checkpoints if not sizes.cold else {}
+    key = (
+        sizes.renderer.number,
+        options.recap,
+        options.compact_to,
+        options.preserve_last_n,
+        available,
+    )
+    checkpoints = sizes.renderer.record.checkpoints if not sizes.cold else {}
     restart = _restart_before(sizes, answer, distance)
     state: WindowState = checkpoints.get(key, restart)
     if state.end < restart.end:
@@ -216,11 +216,9 @@ def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
 def _restart(sizes: UnitSizes, state: WindowState, available: int) -> WindowState:
     """Return the state that a compaction at the newest unit leaves, independent of the earlier view."""
     position = state.end - 1
-    size = sizes.arrival(position)
-    target = int(available * sizes.compact_to)
-    cutoff, tokens = _compact(sizes, position, size, 0, available, target)
+    cutoff, tokens = _compact(sizes, position, 0, available, int(available * sizes.compact_to))
     first = sizes.pairing.barrier_before(state.end)
-    return WindowState(state.end, cutoff, tokens + size, first, inf)
+    return WindowState(state.end, cutoff, tokens + sizes.arrival(position), first, inf)
 
 
 def _add_unit(sizes: UnitSizes, state: WindowState, size: int, available: int) -> WindowState:
@@ -237,7 +235,7 @@ def _add_unit(sizes: UnitSizes, state: WindowState, size: int, available: int) -
         target = int(target * COLD_SHARE)
         cold = tokens + size > target
     if first < position and (full or cold):
-        moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
+        moved, left = _compact(sizes, position, cutoff.unit, available, target)
         if full or moved.unit > cutoff.unit:
             cutoff, tokens = moved, left
             # It may seem to fit again; the cutoff does not move back.
@@ -245,8 +243,8 @@ def _add_unit(sizes: UnitSizes, state: WindowState, size: int, available: int) -
     return WindowState(position + 1, cutoff, tokens + size, first, total)
 
 
-def _compact(  # noqa: PLR0917
-    sizes: UnitSizes, position: int, newest: int, floor: int, available: int, target: int
+def _compact(
+    sizes: UnitSizes, position: int, floor: int, available: int, target: int
 ) -> tuple[Cutoff, int]:
     """Return the cutoff that the arrival of a unit leaves, and the tokens shown before the unit.
 
@@ -259,6 +257,7 @@ def _compact(  # noqa: PLR0917
     pinned, first_pin = pairing.pinned, bisect_left(pairing.pinned, barrier)
     floor, preserved = max(floor, barrier), _first_preserved(sizes, position)
     reasoning_from = _start_of_running_turn(pairing, position) if sizes.strips_reasoning else 0
+    newest = sizes.arrival(position)
     fixed = sizes.count_late_system(0, position - 1) + newest
 
     def size_of(unit: int) -> int:
@@ -282,7 +281,9 @@ def _compact(  # noqa: PLR0917
         fits = size_in_front(cutoff) + fixed <= available
         return sizes.size_recap(cutoff, available) if fits else 0
 
-    target = _leave_space_for_one_more(newest, available, target)
+    deeper = available + (target - available) // max(1, newest) * newest
+    if target - available * EXTRA_DEPTH <= deeper < target:  # one more unit like the newest fits
+        target = deeper
     target += int(RECAP_ABOVE_TARGET * size_recap(position))
     cutoff, tail, recap = position, 0, size_recap(position)
     front = size_in_front(cutoff)
@@ -341,9 +342,3 @@ def _first_preserved(sizes: UnitSizes, position: int) -> int:
     end = unit.start + len(unit.indexes) - unit.indexes.count(-1)
     starts = [each.start for each in sizes.pairing.units[: position + 1]]
     return max(0, bisect_right(starts, end - count) - 1)
-
-
-def _leave_space_for_one_more(newest: int, available: int, target: int) -> int:
-    """Return the target, or a little less where one more unit like the newest fits then."""
-    deeper = available + (target - available) // max(1, newest) * newest
-    return deeper if target - available * EXTRA_DEPTH <= deeper < target else target
