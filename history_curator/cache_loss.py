@@ -19,7 +19,7 @@ from uuid import UUID
 
 from history_curator.caching import CacheRules, find_cache_rules
 from history_curator.tokens import Usage, read_usage
-from history_curator.tokens.models import read_field
+from history_curator.tokens.models import model_of, read_field
 
 __all__ = [
     "COMPACTION", "IDLE", "NOTICED", "PREFIX_CHANGED", "TOOLS_CHANGED", "TOO_SMALL", "CacheLost",
@@ -108,31 +108,15 @@ def read_own_reason(answer: Any, depth: int = 3) -> str | None:
     return next((found for each in inner if (found := read_own_reason(each, depth - 1))), None)
 
 
-def _read_model(answer: Any) -> str:
-    """Return the model that an answer names; an empty text where it names none."""
-    holders = [answer, *(read_field(answer, name) for name in _HOLDERS)]
-    found = (read_field(each, name) for each in holders for name in ("model", "model_name"))
-    return next((each for each in found if isinstance(each, str)), "")
-
-
 class SentView(NamedTuple):
-    """A view as it was sent.
+    """A view as it was sent."""
 
-    Attributes:
-        steps: a number for the conversation without system messages, after each of its messages.
-        names, sizes: a number for the content of each entry of the view, and its tokens.
-        prefix: how many of these entries the next view repeats, unless it is compacted.
-        overhead, tools: tokens of the tool schemas, and a number for them.
-        time: when it was built, in seconds.
-        idle_seconds: since the answer before, where the caller knows.
-    """
-
-    steps: Sequence[int]
-    names: Sequence[int]
+    steps: Sequence[int]  # the conversation without system messages, after each of its messages
+    names: Sequence[int]  # a number for the content of each entry of the view
     sizes: Sequence[int]
-    prefix: int
+    prefix: int  # how many of these entries the next view repeats, unless it is compacted
     overhead: int
-    tools: int
+    tools: int  # a number for the tool schemas
     compacted: bool
     time: float
     idle_seconds: float | None = None
@@ -212,7 +196,7 @@ class CacheWatch:
         idle = sent.time - previous.time if idle is None else idle
         if idle >= (_LONG_LIFETIME if previous.usage.cache_write_1h else _LIFETIME):
             return IDLE
-        rules = find_cache_rules(_read_model(answer)) or self._rules  # another model may answer
+        rules = find_cache_rules(model_of(answer)) or self._rules  # another model may answer
         return TOO_SMALL if usage.input < rules.minimum else PREFIX_CHANGED
 
 

@@ -375,13 +375,10 @@ class Curator:
 
     def _describe_sent(self, call: Call, curation: Curation) -> SentView:
         entries, report, is_shadow = curation.entries, curation.report, self.mode == "shadow"
-        steps, step = [], 0
-        for facts in call.record.facts:
-            if facts.entry.role is not MessageRole.SYSTEM:
-                step = hash((step, facts.key))
-                steps.append(step)
+        facts = [each for each in call.record.facts if each.entry.role is not MessageRole.SYSTEM]
+        steps = accumulate((each.key for each in facts), lambda *pair: hash(pair), initial=0)
         return SentView(
-            steps,
+            list(steps)[1:],
             names=[hash(key_of_entry(entry)) for entry in entries],
             sizes=list(map(self._memo.count_entry, entries)),
             prefix=len(entries) if is_shadow else report.prefix_entries,

@@ -226,7 +226,7 @@ def provider_for(class_or_model_name: str) -> str:
 
 def model_of(source: Any) -> str | None:
     """Return the model that gave an answer, from the fields where frameworks and logs name it."""
-    for beside in (None, "response_metadata", "raw", "additional_kwargs"):
+    for beside in (None, "response_metadata", "raw", "additional_kwargs", "message"):
         holder = source if beside is None else read_field(source, beside)
         for name in ("model_name", "model", "model_id"):
             value = read_field(holder, name)

@@ -39,15 +39,10 @@ Named = tuple[str, str]
 
 
 class Mentions(NamedTuple):
-    """The identifiers of one entry, none of them twice.
+    """The identifiers of one entry, none of them twice."""
 
-    Attributes:
-        used: arguments of calls.
-        found: found in a text.
-    """
-
-    used: tuple[Named, ...] = ()
-    found: tuple[Named, ...] = ()
+    used: tuple[Named, ...] = ()  # as arguments of calls
+    found: tuple[Named, ...] = ()  # in a text
 
     def with_label(self, tool: str) -> Mentions:
         """Return the same of a result whose message does not name its tool."""

@@ -31,18 +31,12 @@ Entries = tuple[ConversationEntry, ...]
 
 
 class Rendering(NamedTuple):
-    """Entries that are shown together, most often those of a unit.
-
-    Attributes:
-        sizes: the tokens of each entry.
-        tokens: the tokens of all.
-        is_untouched: whether it is the unit as it was recorded.
-    """
+    """Entries that are shown together, most often those of a unit."""
 
     entries: Sequence[ConversationEntry]
-    sizes: Sequence[int]
+    sizes: Sequence[int]  # the tokens of each
     tokens: int
-    is_untouched: bool = False
+    is_untouched: bool = False  # the unit as it was recorded
     has_reasoning: bool = False
 
 
