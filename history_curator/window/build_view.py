@@ -76,6 +76,7 @@ class ViewBuilder:
     def __post_init__(self) -> None:
         self.profile, self.pairing = self.options.profile, self.record.pairing
         self.renderer = Renderer(self.record, self.memo, self.options)
+        self._recap = Recap(self.record, self.memo.counter, self.options)
         self._aside = 0  # tokens set aside for a block
         self._states: dict[int, tuple[WindowState, WindowState]] = {}
 
@@ -160,20 +161,6 @@ class ViewBuilder:
         trailing = [self._count_at(index) for index in self.late_system if index > last]
         return self.heading.tokens + sum(trailing)
 
-    @cached_property
-    def recap(self) -> Recap | None:
-        """Sizes and writes the recap; None where none is wanted."""
-        options = self.options
-        if not options.recap or options.budget is None:
-            return None
-        return Recap(
-            self.record, self.memo.counter, options.budget, recall_tool=options.recall_tool
-        )
-
-    def size_recap(self, cutoff: int, available: int) -> int:
-        """Return the tokens to set aside for the recap of the units before a cutoff."""
-        return 0 if self.recap is None else self.recap.size(cutoff, available)
-
     def find_state(self, available: int, *, previous: bool = False) -> WindowState:
         """Return what the units come to in so many tokens: now, or for the request before."""
         if available not in self._states:
@@ -187,7 +174,7 @@ class ViewBuilder:
     def pieces(self, state: WindowState) -> list[Rendering]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff = state.cutoff
-        notes = [] if self.recap is None else self.recap.write(cutoff)
+        notes = self._recap.write(cutoff)
         following = zip(cutoff.kept_units, (*cutoff.kept_units[1:], cutoff.unit), strict=False)
         front = [
             *[(note.before, 0, self.renderer.render_entries((note.entry,))) for note in notes],
@@ -368,7 +355,7 @@ class ViewBuilder:
 
     @cached_property
     def _sizes(self) -> UnitSizes:
-        return UnitSizes(self.renderer, self.late_system, self.size_recap, self.cold_units)
+        return UnitSizes(self.renderer, self.late_system, self._recap.size, self.cold_units)
 
     def _round_down(self, available: int) -> int:
         assert self.options.budget is not None

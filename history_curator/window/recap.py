@@ -12,6 +12,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from history_curator.tokens import TokenCounter
 from history_curator.units import Unit, asks_for_something
 from history_curator.window.cutoff import Cutoff
 from history_curator.window.identifiers import Mentions, find_identifiers, rank_identifiers
+from history_curator.window.rendering import WindowOptions
 
 SHARE, MOST_TOKENS = 0.10, 2_000
 """Share of what is available that the recap may take, and its most tokens."""
@@ -61,26 +63,27 @@ class Note(NamedTuple):
 
 
 class Recap:
-    """Sizes and writes the recap of one record; a `recall_tool` gets a handle for what left."""
+    """Sizes and writes the recap of one record; a recall tool gets a handle for what left."""
 
-    def __init__(
-        self, record: Record, counter: TokenCounter, budget: int, *, recall_tool: bool | str = False
-    ) -> None:
+    def __init__(self, record: Record, counter: TokenCounter, options: WindowOptions) -> None:
         self._record = record
-        self._units = units = record.pairing.units
+        self._units = record.pairing.units
         self._counter = counter
-        exchanges = (at if unit.kind == "exchange" else -1 for at, unit in enumerate(units))
-        self._last_exchange = [-1, *accumulate(exchanges, max)]  # before each unit
-        self._characters_back = BUDGETS_BACK * budget * 4
-        self._recall_tool = recall_tool
-        self._heading_tokens = HEADING_TOKENS + HANDLE_TOKENS * bool(recall_tool)
-        if isinstance(recall_tool, str):
-            self._heading_tokens += counter.count(recall_tool)
+        self._characters_back = BUDGETS_BACK * (options.budget or 0) * 4
+        self._is_wanted, self._recall_tool = options.recap, options.recall_tool
+        self._heading_tokens = HEADING_TOKENS + HANDLE_TOKENS * bool(self._recall_tool)
+        if isinstance(self._recall_tool, str):
+            self._heading_tokens += counter.count(self._recall_tool)
+
+    @cached_property
+    def _last_exchange(self) -> list[int]:  # before each unit
+        exchanges = (at if unit.kind == "exchange" else -1 for at, unit in enumerate(self._units))
+        return [-1, *accumulate(exchanges, max)]
 
     def size(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside when the units before a cutoff leave."""
         headings = 2 * self._heading_tokens
-        if cutoff <= 0 or 8 * headings > available:
+        if not self._is_wanted or cutoff <= 0 or 8 * headings > available:
             return 0
         first, offsets = self._find_oldest_considered(cutoff), self._record.offsets
         if self._last_exchange[cutoff] < first:
