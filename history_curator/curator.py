@@ -329,9 +329,10 @@ class Curator:
 
     def _explain(self, call: Call, view: View) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]
+        curated, unused = call.curated.entries(), call.curated.pairing.unused_results
         if call.budget is not None:
-            entries = map(id, [entry.root for entry in call.curated.entries()])
-            reasons = dict.fromkeys(entries, "before the cutoff: the budget is reached")
+            roots = [id(entry.root) for entry in curated]
+            reasons = dict.fromkeys(roots, "before the cutoff: the budget is reached")
             steps.insert(-1, Step("budget", view.fitted, reasons))
         sizes = (len(each) if isinstance(each, MessageGroup) else 1 for each in call.given)
         starts = list(accumulate(sizes, initial=0))  # items of Responses are read as groups
@@ -350,7 +351,7 @@ class Curator:
             stable_entries=view.stable_entries,
             cut=view.cutoff_index,
             compacted=view.compacted or bool(call.compactions),
-            orphans=call.curated.pairing.unused_results,
+            orphans={id(curated[at].root): reason for at, reason in unused.items()},
             mode=self.mode,
             warnings=call.warnings,
             places=[starts[place] for place in call.record.places],

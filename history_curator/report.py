@@ -288,8 +288,8 @@ class _DecisionBuilder:
         fate = ("dropped", step.reasons.get(root, reason), step.name)
         if position is not None:
             fate = ("merged", "merged into its neighbour", "rules")
-        elif index in self.report.orphans:
-            fate = ("dropped", self.report.orphans[index], "rules")
+        elif root in self.report.orphans:
+            fate = ("dropped", self.report.orphans[root], "rules")
         return self._decide(index, position, None, fate)
 
     def _decide_inserted(self, positions_of: Sequence[Sequence[int]]) -> dict[int, list[Decision]]:

@@ -38,6 +38,19 @@ def test_a_decision_names_its_manager(
     assert manager in {each.manager for each in decisions if each.action == action}
 
 
+class WithoutOldest:
+    def curate(self, entries: Any, *, context: Any) -> Any:
+        return entries[2:]
+
+
+def test_what_a_manager_left_out_does_not_pass_for_a_lost_result() -> None:
+    said = [user("a"), user("b"), user("c"), result("lost"), user("d")]
+    decisions = report_of(said, WithoutOldest()).decisions
+    left_out = [(each.index, each.manager) for each in decisions if each.action == "dropped"]
+    assert left_out == [(0, "WithoutOldest"), (1, "WithoutOldest"), (3, "rules")]
+    assert "without a matching call" in decisions[3].reason
+
+
 def test_a_copy_of_a_report_gives_the_same_decisions() -> None:
     report = report_of([user("a"), *exchange("c", text="row " * 9_000), user("b")])
     copy = pickle.loads(pickle.dumps(report))
