@@ -21,11 +21,6 @@ from history_curator.caching import CacheRules, find_cache_rules
 from history_curator.tokens import Usage, read_usage
 from history_curator.tokens.models import model_of, read_field
 
-__all__ = [
-    "COMPACTION", "IDLE", "NOTICED", "PREFIX_CHANGED", "TOOLS_CHANGED", "TOO_SMALL", "CacheLost",
-    "CacheWatch", "SentView", "read_own_reason",
-]  # fmt: skip
-
 IDLE, COMPACTION, TOO_SMALL = "idle", "compaction", "too small"
 PREFIX_CHANGED, TOOLS_CHANGED = "prefix changed", "tools changed"
 
@@ -166,24 +161,18 @@ class CacheWatch:
         before = previous.sent
         pairs = enumerate(zip(before.names[: before.prefix], sent.names, strict=False))
         changed = next((at for at, (old, new) in pairs if old != new), None)
-        expected = self._expect(previous, usage)
         held = previous.usage.cache_read + previous.usage.cache_write
-        is_lost = expected - usage.cache_read > max(NOTICED * held, self._rules.minimum)
-        if not is_lost and own is None:
+        most_lost = max(NOTICED * held, self._rules.minimum)
+        if self._rules.breakpoints == 0 and usage.tells_cache:  # it caches every request by itself
+            held = previous.usage.input
+        loose = sum(before.sizes[before.prefix :])  # a provider may count it as twice as much
+        expected = max(0, min(held - 2 * loose, usage.input))
+        if expected - usage.cache_read <= most_lost and own is None:
             return None
         is_ours = changed is not None
         reason = own or self._find_reason(previous, sent, usage, answer, is_ours=is_ours)
         message = changed if is_ours else _find_unread(sent, usage)
         return CacheLost(self._name, reason, expected, usage.cache_read, message, is_ours)
-
-    def _expect(self, previous: _Answered, usage: Usage) -> int:
-        """Return the tokens that should be read: those held, less what need not be repeated."""
-        before, held = previous.sent, previous.usage.cache_read + previous.usage.cache_write
-        if self._rules.breakpoints == 0 and usage.tells_cache:  # it caches every request by itself
-            held = previous.usage.input
-        loose = sum(before.sizes[before.prefix :])
-        # A provider counts up to twice as many tokens as we do.
-        return max(0, min(held - 2 * loose, usage.input))
 
     def _find_reason(
         self, previous: _Answered, sent: SentView, usage: Usage, answer: Any, *, is_ours: bool

@@ -286,8 +286,7 @@ class Curation:
     """The outcome of one curation.
 
     Attributes:
-        messages: the view, in the format it was given in.
-        entries: the view as entries.
+        messages, entries: the view, in the format it was given in and as entries.
         tokens: its tokens: messages, tools and priming. Where the provider reported what it counted
             for an earlier view, that number and what was added; otherwise as counted here.
         error: the provider exceeds `tokens` by more than this in fewer than one of a hundred calls;
@@ -315,9 +314,7 @@ class Curation:
     def observe(self, usage: Any) -> None:
         """Take the provider's usage report for this view; the next one is counted from there.
 
-        Args:
-            usage: the report, or an answer of any provider or framework that carries it. None, or an
-                answer without usage, teaches nothing.
+        An answer of any provider or framework that carries it will do. None teaches nothing.
 
         Examples:
             >>> from history_curator import Curator
@@ -345,13 +342,6 @@ class Curation:
         An alternative to `messages`, for the same budget: send the whole record with them. It is not
         proved to fit, no recap says what left, and no report explains it. Anthropic's clear tool uses,
         OpenAI's Responses compact; for Bedrock they belong into the body of InvokeModel.
-
-        Examples:
-            >>> from history_curator import Curator
-            >>> curator = Curator(max_tokens=90_000, provider="anthropic")
-            >>> fields = curator.curate([{"role": "user", "content": "hello"}]).provider_edits()
-            >>> fields["context_management"]["edits"][0]["trigger"]["value"]
-            90000
         """
         report = self.report
         return find_provider_edits(report.provider, report.max_tokens, report.compact_to)

@@ -17,8 +17,6 @@ from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
 from history_curator.window import COMPACT_TO
 
-__all__ = ["CurationReport", "Decision", "Step"]
-
 _NUMBERS = (
     "original_count", "curated_count", "tokens", "tokens_before", "max_tokens", "overhead", "prefix_entries",
     "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
@@ -40,7 +38,6 @@ class Decision:
         tokens_before, tokens_after: tokens as recorded and in the view, or 0.
         handle: the name by which the recall tool returns the original.
         origin: why an inserted entry was invented.
-        name: the author or the tool.
         message: the index of the message, which may hold several entries.
     """
 
@@ -73,7 +70,6 @@ class CurationReport:
         record, view: the recorded entries, and those that were sent.
         steps: the entries that each manager, the budget and the rules left.
         tokens: the cost of the view: messages, tools and priming, without the reserve.
-        overhead: tool schemas, reserve and priming.
         strategy: the managers that ran; ``budget`` without any.
         stable_entries: how many leading entries stay while the cutoff does.
         cut: position in the record of the first entry behind the cutoff; 0 when all is shown.
@@ -82,7 +78,6 @@ class CurationReport:
             before it changed (a late or second result, a system message).
         places: for each recorded entry the index of its message; empty where entries were given.
         mode: ``shadow`` when the full history was sent.
-        compact_to: the share of the budget that a compaction leaves filled.
 
     Examples:
         >>> from history_curator import Curator

@@ -46,8 +46,6 @@ class Mentions(NamedTuple):
 
     def with_label(self, tool: str) -> Mentions:
         """Return the same of a result whose message does not name its tool."""
-        if not any(label == RESULT for label, _ in self.found):
-            return self
         found = [(tool if label == RESULT else label, value) for label, value in self.found]
         return Mentions(self.used, tuple(found))
 

@@ -320,12 +320,7 @@ def _describe_unit(unit: Unit) -> Iterator[str]:
 
 
 def find_outcome(result: ConversationEntry | None) -> str:
-    """Return a word or a number for what came back; nothing of the result is quoted.
-
-    Examples:
-        >>> find_outcome(ConversationEntry(MessageRole.TOOL, "== 3 failed, 9 passed in 0.2s =="))
-        '3 failed'
-    """
+    """Return a word or a number for what came back; nothing of the result is quoted."""
     if result is None:
         return "no result"
     text = (result.content or "").strip()
