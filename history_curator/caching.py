@@ -66,16 +66,12 @@ class Breakpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """Where to mark a view.
+    """Where to mark a view: above the least prefix that the provider caches."""
 
-    The `places` lie above the least prefix that the provider caches, those worth most first; it
-    takes `limit` of them in one request. Of the view's `entries`, `lead` are the system prompt.
-    """
-
-    places: tuple[Breakpoint, ...]
-    entries: int
-    lead: int = 0
-    limit: int = 0
+    places: tuple[Breakpoint, ...]  # those worth most first
+    entries: int  # of the view
+    lead: int = 0  # those of the system prompt
+    limit: int = 0  # the marks that the provider takes in one request
 
     @property
     def breakpoints(self) -> list[Breakpoint]:

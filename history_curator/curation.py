@@ -39,18 +39,14 @@ _LEAST_RATIO, _MOST_RATIO = 0.4, 2.5
 
 
 class Budget(NamedTuple):
-    """The tokens of one call.
-
-    For messages there are `usual` tokens by the settings and the last usage report, `available` in
-    this call, and `likely` as far as the provider most likely takes them.
-    """
+    """The tokens of one call."""
 
     max_tokens: int
     overhead: int
     reserve: int
-    usual: int
-    available: int
-    likely: int
+    usual: int  # for messages, by the settings and the last usage report
+    available: int  # for messages, in this call
+    likely: int  # for messages, as far as the provider most likely takes them
     anchor: UsageAnchor | None = None  # the last usage report
     last: Request | None = None
 
@@ -62,16 +58,13 @@ class Budget(NamedTuple):
 
 @dataclass(eq=False)
 class CallBudgets:
-    """Works out the tokens of each call, and remembers requests for the reports that follow.
-
-    With `rebuilds`, a view that is no longer remembered is built again from its messages.
-    """
+    """Works out the tokens of each call, and remembers requests for the reports that follow."""
 
     memo: Memo
     provider: str
     window_options: Callable[[int | None], WindowOptions]
     calibration: UsageAnchor | bool | None
-    rebuilds: bool
+    rebuilds: bool  # whether a view that is no longer remembered is built again from its messages
 
     def __post_init__(self) -> None:
         given, self._learns = self.calibration, self.calibration is not False

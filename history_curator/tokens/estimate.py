@@ -222,21 +222,15 @@ class UsageAnchor:
 
 
 class Request(NamedTuple):
-    """A request that was built, with the usage report for it, if there is one.
+    """A request that was built, with the usage report for it, if there is one."""
 
-    It has so many tokens as we count them; its cutoff was chosen for the `usual` tokens of messages,
-    and it was given the `available` ones. The `anchor` is the last usage report before it, or for it
-    once there is one; one carried by a message is `doubted` where it may be about another agent's
-    request. It `is_cold` when the provider's cache had gone cold.
-    """
-
-    counted: int
-    usual: int
-    available: int
-    anchor: UsageAnchor | None = None
-    doubted: UsageAnchor | None = None
+    counted: int  # its tokens as we count them
+    usual: int  # the tokens of messages that its cutoff was chosen for
+    available: int  # those that it was given
+    anchor: UsageAnchor | None = None  # the last report before it, or for it once there is one
+    doubted: UsageAnchor | None = None  # one that may be about another agent's request
     is_reported: bool = False
-    is_cold: bool = False
+    is_cold: bool = False  # the provider's cache had gone cold
 
 
 def available_tokens(

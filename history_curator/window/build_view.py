@@ -30,10 +30,7 @@ NO_RULES = ProviderProfile("none", ())
 
 
 class View(NamedTuple):
-    """A view that fits and conforms.
-
-    It is `compacted` when it does not simply go on from that of the request before.
-    """
+    """A view that fits and conforms."""
 
     entries: list[ConversationEntry]
     fitted: Sequence[ConversationEntry] = ()  # before the rules looked at them as a whole
@@ -44,7 +41,7 @@ class View(NamedTuple):
     stable_entries: int = 0  # the next view repeats them, unless it compacts
     cutoff_index: int = 0  # position in the record of the first entry behind the cutoff
     kept_entries: tuple[int, ...] = ()  # positions in the record of those before it that stay
-    compacted: bool = False
+    compacted: bool = False  # it does not simply go on from that of the request before
 
 
 class Block(NamedTuple):
@@ -57,21 +54,16 @@ class Block(NamedTuple):
 
 @dataclass(eq=False)
 class ViewBuilder:
-    """Builds the views of one record.
-
-    `edited` says that managers edited or left out something, `previous` is the request before where
-    usage reports say what was available then, before `cold_units` the provider's cache went cold, and
-    `query` is the user's question where it is not recorded yet.
-    """
+    """Builds the views of one record."""
 
     record: Record
     memo: Memo
     options: WindowOptions
     tail: Tail
-    edited: bool = False
-    previous: Request | None = None
-    cold_units: Collection[int] = ()
-    query: str = ""
+    edited: bool = False  # managers edited or left out something
+    previous: Request | None = None  # the one before, where reports say what was available then
+    cold_units: Collection[int] = ()  # before which the provider's cache went cold
+    query: str = ""  # the user's question, where it is not recorded yet
 
     def __post_init__(self) -> None:
         self.profile, self.pairing = self.options.profile, self.record.pairing

@@ -42,18 +42,14 @@ class Rendering(NamedTuple):
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """How views are built, in every conversation.
-
-    The cutoff is chosen for the `budget`, of which a compaction leaves the share `compact_to` filled.
-    The last `preserve_last_n` entries are never left out.
-    """
+    """How views are built, in every conversation."""
 
     profile: ProviderProfile
-    budget: int | None = None
-    compact_to: float | None = None
+    budget: int | None = None  # that the cutoff is chosen for
+    compact_to: float | None = None  # the share of it that a compaction leaves filled
     recap: bool = True
     recall_tool: bool | str = False
-    preserve_last_n: int = 0
+    preserve_last_n: int = 0  # entries that are never left out
     retriever: Any = None
 
     def count_aside(self, pairing: Pairing) -> int:
