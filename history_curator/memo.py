@@ -24,18 +24,13 @@ MEMO_BYTES = 256 * 2**20
 """How much a memo holds at most, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
-"""Characters that one entry counts for at most in the cheap size of a record."""
+"""Characters that one entry weighs at most, so that no giant outweighs the rest."""
 _LISTS, _STATES = 4, 8
 """How many lists of messages are recognised as a whole, and how many states of the window in each."""
 
 
 class EntryFacts:
-    """The facts about one entry, read from a private copy of its message, whatever its place.
-
-    The `key` is the content of the message; of a later entry of the same message, its number. The
-    `weight` is a cheap size, capped so that no giant outweighs the rest. It `is_plain` where the
-    message is a dict of texts, which is equal to nothing else.
-    """
+    """The facts about one entry, read from a private copy of its message, whatever its place."""
 
     __slots__ = (
         "bound", "entry", "is_plain", "key", "line", "mentions", "recaps", "renderings",
@@ -44,10 +39,12 @@ class EntryFacts:
 
     def __init__(self, entry: ConversationEntry, key: Hashable, size_bytes: int) -> None:
         self.entry = entry
-        self.key = key
+        self.key = (
+            key  # the content of its message; of a later entry of the same message, its number
+        )
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
         self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes  # renderings and identifiers included
-        is_dict = entry.source.__class__ is dict
+        is_dict = entry.source.__class__ is dict  # one of texts alone is equal to nothing else
         self.is_plain = is_dict and not (entry.span and entry.span[0]) and _is_plain(entry.source)
         # A dict that says when it was written has metadata.
         has_time = not is_dict or entry.metadata or entry.created_at is not None

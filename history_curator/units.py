@@ -32,11 +32,7 @@ _USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.
 
 
 class Unit:
-    """A user entry, an answer, or an exchange.
-
-    The head stands at `start` in the record; `results` has the result of each of its calls, in call
-    order, None for a missing one. `indexes` are their positions in the record, -1 for a missing one.
-    """
+    """A user entry, an answer, or an exchange: a head, and the results of its calls in call order."""
 
     __slots__ = ("_entries", "head", "indexes", "kind", "results", "start")
 
@@ -44,7 +40,7 @@ class Unit:
         self.kind = kind
         self.head = head
         self.start = start
-        self.indexes = [start] if not calls else [start, *[-1] * calls]
+        self.indexes = [start, *[-1] * calls]  # positions in the record, -1 for a missing result
         self.results: list[ConversationEntry | None] = [None] * calls
         self._entries: tuple[ConversationEntry, ...] | None = None
 

@@ -57,20 +57,15 @@ _IMPOSSIBLE = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one request and its answer, as the provider counted them.
+    """The tokens of one request and its answer, as the provider counted them."""
 
-    `input` is the whole prompt, of which `cache_read` were read from the cache and `cache_write`
-    were written to it, `cache_write_1h` of these for an hour. `output` is the answer with its
-    thinking, which was `reasoning` tokens where the provider says so. `tells_cache` is whether the
-    report says anything about the cache.
-    """
-
-    input: int
+    input: int  # the whole prompt, with what was read from the cache and written to it
     cache_read: int = 0
     cache_write: int = 0
-    output: int = 0
-    cache_write_1h: int = 0
-    reasoning: int = 0
+    output: int = 0  # the answer with its thinking
+    cache_write_1h: int = 0  # of those written, for an hour
+    reasoning: int = 0  # of the output, where the provider says so
+    # Whether the report says anything about the cache.
     tells_cache: bool = field(default=False, compare=False, kw_only=True)
 
     @property

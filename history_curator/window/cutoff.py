@@ -48,17 +48,15 @@ EXTRA_DEPTH = 0.065
 
 
 class Cutoff(NamedTuple):
-    """Where a view begins: at which `unit`, and which units before it stay.
+    """Where a view begins. Two views with the same cutoff differ in what was added at the end alone."""
 
-    Two views with the same cutoff differ in what was added at the end alone. Reasoning is bound to what
-    stood before it when it was thought, so only units from `reasoning_from` on are shown with theirs.
-    """
-
-    unit: int = 0
-    kept_units: tuple[int, ...] = ()
+    unit: int = 0  # the first that is shown
+    kept_units: tuple[int, ...] = ()  # those before it that stay
     recap_tokens: int = 0
     recap_until: int = 0  # position behind the last unit that the recap knows to be shown
-    reasoning_from: int = 0
+    reasoning_from: int = (
+        0  # no unit before is shown with its reasoning: what it is bound to changed
+    )
 
 
 class WindowState(NamedTuple):
