@@ -51,7 +51,7 @@ def shorten_tokens(
     limit closely, not always to the last token.
     """
     if max_tokens <= 0:
-        return "" if text else text
+        return ""
     if not _exceeds(text, max_tokens, counter):
         return text
     if marker and counter.count(marker) >= max_tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
@@ -203,7 +203,7 @@ class Renderer:
 
     def _clear_entry(self, entry: ConversationEntry) -> ConversationEntry:
         """Return an entry with its result as a placeholder, or long arguments shortened."""
-        text, calls = entry.content or "", entry.tool_calls
+        text, calls = entry.content or "", entry.tool_calls or ()
         is_result = entry.role is MessageRole.TOOL
         if entry.pinned or (is_result and len(text) <= SHORT_RESULT and not entry.has_media):
             return entry
@@ -219,10 +219,11 @@ class Renderer:
                 action="cleared",
                 reason="old tool result",
             )
-        if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
-            short, reason = tuple(map(shorten_arguments, calls)), "long arguments of an old call"
-            return entry.evolve(tool_calls=short, action="truncated", reason=reason)
-        return entry
+        short = tuple(map(shorten_arguments, calls))
+        if short == calls:
+            return entry
+        reason = "long arguments of an old call"
+        return entry.evolve(tool_calls=short, action="truncated", reason=reason)
 
     def _handle(self, entry: ConversationEntry) -> str | None:
         if entry.handle is not None or not self.recall_tool or entry.origin is not None:
@@ -240,16 +241,12 @@ def describe_size(entry: ConversationEntry) -> str:
 
 def shorten_arguments(call: ToolCall) -> ToolCall:
     """Return the call with long string arguments shortened; still a JSON object."""
-    if len(call.arguments) <= LONG_ARGUMENT:
-        return call
-    arguments = parse_object(call.arguments)
+    arguments = parse_object(call.arguments) if len(call.arguments) > LONG_ARGUMENT else None
     if arguments is None:
         return call
     short = {key: _shorten_value(value) for key, value in arguments.items()}
     text = json.dumps(short, ensure_ascii=False)
-    if len(text) >= len(call.arguments):
-        return call
-    return ToolCall(call.id, call.name, text, call.extra)
+    return replace(call, arguments=text) if len(text) < len(call.arguments) else call
 
 
 def _shorten_value(value: object) -> object:
