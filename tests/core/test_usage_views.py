@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,11 +227,7 @@ def compactions(curator: Curator, messages: Sequence[Message]) -> list[int]:
     return [end // 2 for end in ends if curator.curate(messages[:end]).report.compacted]
 
 
-class WithoutOldest:
-    """A manager for which the first messages are no longer worth a view."""
-
-    def curate(self, entries: Sequence[Any], *, context: Any) -> Sequence[Any]:
-        return entries[10:]
+FORGETFUL = SimpleNamespace(curate=lambda entries, context: entries[10:])
 
 
 class TestClock:
@@ -249,7 +246,7 @@ class TestClock:
         cuts = [curator.curate(messages[:end]).report.cut for end in range(1, len(messages), 2)]
         assert cuts == sorted(cuts)
 
-    @pytest.mark.parametrize("managers", [(), (WithoutOldest(),)], ids=str)
+    @pytest.mark.parametrize("managers", [(), (FORGETFUL,)], ids=len)
     def test_an_idle_time_that_the_caller_names_compacts_and_is_remembered(
         self, managers: Any
     ) -> None:

@@ -32,22 +32,14 @@ def test_no_tools_cost_nothing(tools: None) -> None:
     assert counter.count_tools(tools) == 0
 
 
-def nest(levels: int) -> dict[str, Any]:
-    deep: dict[str, Any] = {}
-    for _ in range(levels):
-        deep = {"properties": {"a": deep}}
-    return deep
-
-
-def test_very_deep_schemas_count_to_the_bottom() -> None:
-    assert counter.count_tools([nest(80)]) > counter.count_tools([nest(79)])
-
-
 HELD: dict[str, Any] = {"name": "look"}
 HELD["properties"] = HELD
+DEEP: dict[str, Any] = {}
+for _ in range(20_000):
+    DEEP = {"properties": DEEP}
 
 
-@pytest.mark.parametrize("odd", [HELD, nest(20_000), {("a", 1): "look"}], ids=lambda _: "")
+@pytest.mark.parametrize("odd", [HELD, DEEP, {("a", 1): "look"}], ids=lambda _: "")
 def test_a_schema_that_is_no_json_is_refused_by_position(odd: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
         Curator(max_tokens=900).curate([{"role": "user", "content": "hi"}], tools=[*TOOLS[:1], odd])
