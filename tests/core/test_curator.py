@@ -101,6 +101,9 @@ class TestInput:
             ([{"content": "x"}], "role"),
             ([{"role": "wizard", "content": "x"}], "role"),
             ([{"role": None, "content": "x"}], "role"),
+            ([{"role": ["user"], "content": "x"}], "role"),
+            ([user("x", name=5)], "name"),
+            ([user("x", name=["a"])], "name"),
             ([{"role": "user"}], "content"),
             ([{"role": "user", "content": 5}], "content"),
             ([{"role": "tool", "content": {"a": 1}, "tool_call_id": "c"}], "content"),
@@ -140,14 +143,27 @@ class TestInput:
         with pytest.raises(ConfigurationError):
             Curator(object())  # type: ignore[arg-type]
 
-    def test_a_key_that_cannot_be_one_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"key is .* hashable"):
-            Curator(max_tokens=100).curate([user("q")], key=["thread"])  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("idle", ["soon", -1])
-    def test_a_pause_that_is_no_time_is_refused(self, idle: Any) -> None:
-        with pytest.raises(ConfigurationError, match=r"idle is .* seconds"):
-            Curator(max_tokens=100).curate([user("q")], idle=idle)
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"key": ["thread"]}, "key is .* hashable"),
+            ({"idle": "soon"}, "idle is .* seconds"),
+            ({"idle": -1}, "idle is .* seconds"),
+            ({"reserve": -100}, "reserve is -100"),
+            ({"reserve": None}, "reserve is None"),
+            ({"max_tokens": "100"}, "max_tokens is '100'"),
+            ({"max_tokens": 0}, "max_tokens is 0"),
+        ],
+        ids=str,
+    )
+    def test_arguments_that_cannot_work_are_refused(self, options: Any, said: str) -> None:
+        curator = Curator(max_tokens=1_000)
+        with pytest.raises(ConfigurationError, match=said):
+            curator.curate([user("q")], **options)
+        with pytest.raises(ConfigurationError, match=said):
+            asyncio.run(curator.acurate([user("q")], **options))
+        with pytest.raises(ConfigurationError, match="did you mean 'reserve'"):
+            asyncio.run(curator.acurate([user("q")], reserved=3))  # type: ignore[call-arg]
 
 
 class TestReport:
