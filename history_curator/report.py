@@ -72,7 +72,7 @@ class CurationReport:
         tokens: the cost of the view: messages, tools and priming, without the reserve.
         strategy: the managers that ran; ``budget`` without any.
         stable_entries: how many leading entries stay while the cutoff does.
-        cut: position in the record of the first entry behind the cutoff; 0 when all is shown.
+        cut: index of the first entry behind the cutoff, of those managers left; 0 when all is shown.
         compacted: whether this view does not simply go on from that of the request before, as it
             is in the same budget with the same tools and reserve: the cutoff moved, or something
             before it changed (a late or second result, a system message).
