@@ -45,6 +45,22 @@ __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
 
+ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
+"""A configuration, a mapping, or the path of a file."""
+
+
+def load_settings(
+    config: ConfigSource,
+    objects: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the settings that a configuration names, with its managers built; overrides win."""
+    loaded, given = CuratorConfig.load(config), dict(overrides or {})
+    settings = {name: getattr(loaded, name) for name in loaded.model_fields_set}
+    if "managers" in settings and "managers" not in given:
+        settings["managers"] = build_managers(loaded.managers, objects)
+    return settings | given
+
 
 class Curator:
     """Decides how much of a conversation the model gets to see.
@@ -151,7 +167,7 @@ class Curator:
     @classmethod
     def from_config(
         cls,
-        config: CuratorConfig | Mapping[str, Any] | str | Path,
+        config: ConfigSource,
         *,
         objects: Mapping[str, Any] | None = None,
         **overrides: Any,
@@ -160,10 +176,7 @@ class Curator:
 
         `objects` holds those behind ``"@name"`` options, such as a summarizer; overrides win.
         """
-        loaded = CuratorConfig.load(config)
-        settings = {name: getattr(loaded, name) for name in loaded.model_fields_set} | overrides
-        if "managers" in settings and "managers" not in overrides:
-            settings["managers"] = build_managers(loaded.managers, objects)
+        settings = load_settings(config, objects, overrides)
         return cls(*settings.pop("managers", ()), **settings)
 
     def curate(

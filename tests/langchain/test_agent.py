@@ -16,7 +16,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import Field
 
+from history_curator.curator import load_settings
 from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.managers import ToolResultTruncator
 from history_curator.tokens import count_tokens
 from langchain_history_curator import HistoryCuratorMiddleware
 from tests.langchain.scripted import ScriptedModel, look, shape
@@ -136,3 +138,16 @@ class TestRecall:
         assert "step" in model.answers[0]
         assert not model.answers[0].startswith("Refused")
         assert state["messages"][-1].text == "done"
+
+
+class TestSettings:
+    def test_from_a_configuration(self) -> None:
+        config = {
+            "managers": [{"tool_result_truncator": {"max_tokens": 30}}],
+            "max_tokens": 4_000,
+            "reasoning": "keep",
+        }
+        settings = load_settings(config, overrides={"max_tokens": WINDOW})
+        ours = HistoryCuratorMiddleware(*settings.pop("managers"), **settings)
+        assert ours.max_tokens == WINDOW
+        assert isinstance(ours.curator_for(model_of()).managers[0], ToolResultTruncator)
