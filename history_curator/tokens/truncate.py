@@ -34,8 +34,7 @@ def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…")
         return text
     if len(marker) >= max_chars:
         marker = ""
-    head, tail = _split_ends(text, max(0, max_chars - len(marker)), keep)
-    return head + marker + tail
+    return marker.join(_cut_ends(text, max(0, max_chars - len(marker)), keep))
 
 
 def shorten_tokens(
@@ -93,11 +92,11 @@ def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[str]:
 
 def _join_words(text: str, chars: int, keep: Keep, marker: str) -> str:
     """Return so many characters of a text, less a cut word, with a marker in place of the rest."""
-    head, tail = _split_ends(text, chars, keep)
+    head, tail = _cut_ends(text, chars, keep)
     return _LAST_WORD.sub("", head) + marker + _FIRST_WORD.sub("", tail)
 
 
-def _split_ends(text: str, chars: int, keep: Keep) -> tuple[str, str]:
+def _cut_ends(text: str, chars: int, keep: Keep) -> tuple[str, str]:
     """Return the two ends of a text that are kept, so many characters together."""
     tail = {"head": 0, "tail": chars, "both": chars // 2}[keep]
     return text[: chars - tail], text[len(text) - tail :]
