@@ -21,6 +21,11 @@ from history_curator.caching import CacheRules, find_cache_rules
 from history_curator.tokens import Usage, read_usage
 from history_curator.tokens.models import model_of, read_field
 
+__all__ = [
+    "COMPACTION", "IDLE", "NOTICED", "PREFIX_CHANGED", "TOOLS_CHANGED", "TOO_SMALL", "CacheLost",
+    "CacheWatch", "SentView", "read_own_reason",
+]  # fmt: skip
+
 IDLE, COMPACTION, TOO_SMALL = "idle", "compaction", "too small"
 PREFIX_CHANGED, TOOLS_CHANGED = "prefix changed", "tools changed"
 

@@ -17,6 +17,8 @@ from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
 from history_curator.window import COMPACT_TO
 
+__all__ = ["CurationReport", "Decision", "Step"]
+
 _NUMBERS = (
     "original_count", "curated_count", "tokens", "tokens_before", "max_tokens", "overhead", "prefix_entries",
     "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
