@@ -25,9 +25,8 @@ def test_anthropics_client_takes_them() -> None:
     assert edit.keys() <= known.keys()
     assert edit["trigger"]["value"] == 90_000
     assert edit["clear_at_least"]["value"] == 36_000
-    assert (
-        fields.keys() <= beta.message_create_params.MessageCreateParamsBase.__annotations__.keys()
-    )
+    params = beta.message_create_params.MessageCreateParamsBase
+    assert fields.keys() <= params.__annotations__.keys()
 
 
 def test_openais_client_takes_them() -> None:
@@ -62,8 +61,5 @@ def test_bedrocks_are_those_of_anthropic_in_the_body_of_invoke_model() -> None:
 def test_a_provider_that_cuts_nothing_is_an_error_with_a_fix(provider: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{provider}.*Fix: "):
         edits_of(provider, max_tokens=9_000)
-
-
-def test_without_a_budget_there_is_nothing_to_say() -> None:
     with pytest.raises(ConfigurationError, match="Fix: give the Curator max_tokens"):
         edits_of("anthropic")

@@ -150,8 +150,6 @@ class TestOutcome:
     def test_a_word_or_a_number_by_simple_rules(self, text: str, status: Any, outcome: str) -> None:
         entry = ConversationEntry(MessageRole.TOOL, text, tool_call_id="c", status=status)
         assert find_outcome(entry) == outcome
-
-    def test_a_call_without_a_result_says_so(self) -> None:
         assert find_outcome(None) == "no result"
 
 

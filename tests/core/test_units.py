@@ -39,16 +39,15 @@ def test_a_second_result_takes_the_place_of_the_first() -> None:
     assert pairing.unused_results == {2: "a later result for the same call took its place"}
 
 
-def orphans(talk: str) -> list[int]:
-    return list(Pairing(read(talk)).unused_results)
-
-
 def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
     (_, unit) = Pairing(read("U A(c1,c2,c3) T(c1) T(?) T(?)")).units
     assert [entry.content for entry in unit.entries[2:]] == ["result 3 of ?", "result 4 of ?"]
-    assert orphans("U A(c1) T(?) T(?)") == [3], "no call waits any more"
-    assert orphans("U A(c1) A T(?)") == []
-    assert orphans("U A(c1) U T(?)") == [3], "the user spoke since"
+    for talk, unused in (
+        ("U A(c1) T(?) T(?)", [3]),  # no call waits any more
+        ("U A(c1) A T(?)", []),
+        ("U A(c1) U T(?)", [3]),  # the user spoke since
+    ):
+        assert list(Pairing(read(talk)).unused_results) == unused
 
 
 def test_a_call_that_is_listed_twice_is_one() -> None:

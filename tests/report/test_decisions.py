@@ -57,8 +57,5 @@ def test_a_copy_of_a_report_gives_the_same_decisions() -> None:
 def test_the_cache_plan_of_a_report_is_that_of_its_view() -> None:
     curator = Curator(max_tokens=8_000, provider="anthropic")
     curation = curator.curate([system("rules " * 2_000), user("a"), assistant("b"), user("c")])
-    assert [each.place for each in curation.report.cache_plan.breakpoints] == [
-        "front",
-        "heads",
-        "prefix",
-    ]
+    places = [each.place for each in curation.report.cache_plan.breakpoints]
+    assert places == ["front", "heads", "prefix"]
