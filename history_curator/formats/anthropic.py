@@ -95,7 +95,9 @@ class DictFormat(BlockFormat):
         entries, asked, end = writing.entries, writing.asked, position
         in_blocks = entries[position].span is not None
         if asked is not None and asked.tool_calls:
-            in_blocks = _is_in_blocks(asked, writing)
+            if id(asked) not in writing.in_blocks:  # once for all of its results
+                writing.in_blocks[id(asked)] = _is_in_blocks(asked, writing)
+            in_blocks = writing.in_blocks[id(asked)]
         while in_blocks and end < len(entries) and entries[end].role is _TOOL:
             if entries[end].span is not None and count_untouched(entries, end):
                 break
@@ -103,7 +105,7 @@ class DictFormat(BlockFormat):
         return end - position
 
     def _write_entry(self, entry: ConversationEntry, writing: Writing) -> dict[str, Any]:
-        is_anthropic = speaks_anthropic(entry.source)
+        is_anthropic = entry.span is not None or speaks_anthropic(entry.source)
         source = as_mapping(entry.source)
         if entry.role is _ASSISTANT and _is_in_blocks(entry, writing):
             known = source if is_anthropic else {}

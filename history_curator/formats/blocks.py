@@ -186,6 +186,7 @@ class Writing:
         self.asked: ConversationEntry | None = None  # the last entry that is no result
         self.calls: dict[str, ToolCall] = {}
         self.groups: dict[int, list[Group]] = {}  # of each message, by its id
+        self.in_blocks: dict[int, bool] = {}  # whether calls are written in blocks, by entry
 
 
 class BlockFormat(MappingFormat):

@@ -159,7 +159,9 @@ def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
 
 def _mend_halves(entry: ConversationEntry) -> dict[str, Any]:
     """Return the fields in which a half of a character stands, each with U+FFFD in its place."""
-    mended = {field: _mend_value(getattr(entry, field)) for field in _SENT_FIELDS}
+    # A message that is several entries would be gone through for each of them.
+    fields = _SENT_FIELDS if entry.span is None else _SENT_FIELDS[:-1]
+    mended = {field: _mend_value(getattr(entry, field)) for field in fields}
     return {field: new for field, new in mended.items() if new is not getattr(entry, field)}
 
 
