@@ -172,8 +172,8 @@ class SummarizingManager(BuiltInManager):
         cache = self._own_cache if cache is None else cache
         names = self._name_beginnings(texts, max_tokens)
         nearest = range(len(names), max(0, len(names) - _MOST), -1)
-        start = next((end for end in nearest if names[end - 1] in cache), 0)
-        summary = cache[names[start - 1]] if start else ""
+        found = ((end, cache.get(names[end - 1])) for end in nearest)
+        start, summary = next(((end, text) for end, text in found if text is not None), (0, ""))
         words = str(int(max_tokens * 0.6))
         for chunk in self._join_chunks(texts[start:], counter):
             values = {"{earlier}": summary or "(none)", "{messages}": chunk, "{max_words}": words}
