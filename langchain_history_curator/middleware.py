@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from functools import partial
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -187,7 +189,9 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             messages=messages,
             arguments={**budget, "tools": self.schemas(request), "format": FORMAT},
             send=send,
-            curating=lambda: hide_from_stream(summaries, **_INTERNAL),
+            curating=partial(hide_from_stream, summaries, **_INTERNAL)
+            if self._managers
+            else nullcontext,
             model=models.asked_models(model).models[0],
             usage=lambda response: response.result[-1] if response.result else "",
         )
