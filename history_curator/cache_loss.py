@@ -109,9 +109,9 @@ def read_own_reason(answer: Any, depth: int = 3) -> str | None:
 
 
 class SentView(NamedTuple):
-    """A view as it was sent."""
+    """What is remembered of a sent view, as hashes and sizes, to compare it with the next one."""
 
-    steps: Sequence[int]  # the conversation without system messages, after each of its messages
+    steps: Sequence[int]  # a hash of the conversation up to each message, without system messages
     names: Sequence[int]  # a number for the content of each entry of the view
     sizes: Sequence[int]
     prefix: int  # how many of these entries the next view repeats, unless it is compacted
@@ -130,7 +130,7 @@ class _Answered(NamedTuple):
 
 
 class CacheWatch:
-    """Compares the cached tokens of answers with the promises of the views before them."""
+    """Compares the tokens an answer read from the cache with those the view before had left there."""
 
     def __init__(self, name: str, provider: str) -> None:
         self._name = name

@@ -58,7 +58,7 @@ class Budget(NamedTuple):
 
 @dataclass(eq=False)
 class CallBudgets:
-    """Works out the tokens of each call, and remembers requests for the reports that follow."""
+    """Works out the token budget of each call, and corrects it by the usage reports of providers."""
 
     memo: Memo
     provider: str
@@ -83,7 +83,7 @@ class CallBudgets:
     def _budget_after(
         self, last: Request | None, limit: int, usual_limit: int, overhead: int, reserve: int = 0
     ) -> Budget:
-        """Return the tokens of a call, by what is known of the requests before it."""
+        """Return the budget of a call that follows the request `last`, or None for the first."""
         anchor, most = self._start if last is None else last.anchor, limit - reserve
         if anchor is None:
             usual, available = max(0, usual_limit - overhead), most - overhead
@@ -144,42 +144,42 @@ class CallBudgets:
         A report on a message is about the view of the messages before it; forgotten views
         are built again, from the oldest of the newest answers on.
         """
-        answers: list[tuple[int, Request | None]] = []
+        answers, last = self._find_newest_answers(record)
+        reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
+        ratio = self._find_growth_ratio(record, reported) if last is None else None
+        if ratio is not None:
+            anchor = UsageAnchor(round(reported[0][1] / ratio), reported[0][1], ratio)
+            last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
+        for index, tokens in reported:
+            name = record.fingerprints[index - 1]
+            request = self._requests.get(name)
+            if request is None:
+                request = self._rebuild_request(record.first(index), limit, overhead, last)
+                if request is not None and ratio is not None:  # the provider counted all of it
+                    counted = min(request.counted, round(tokens / ratio))
+                    request = request._replace(counted=counted)
+            if request is not None and not request.is_reported:
+                request = self._take_report(name, request, tokens, carried_limit=limit)
+            last = request or last
+        return last
+
+    def _find_newest_answers(self, record: Record) -> tuple[list[int], Request | None]:
+        """Return the newest answers, back to one whose request is remembered, and that request."""
+        answers: list[int] = []
+        known: Request | None = None
         for index in range(len(record) - 1, 0, -1):
             entry = record.facts[index].entry
             if entry.role is MessageRole.ASSISTANT and not (entry.span and entry.span[0]):
                 known = self._requests.get(record.fingerprints[index - 1])
-                answers.append((index, known))
+                answers.append(index)
                 if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
                     break
-        answers.reverse()
-        last: Request | None = None
-        ratio: float | None = None
-        for index, known in answers:
-            request, usage = known, record.facts[index].usage
-            if usage is None:
-                last = request or last
-                continue
-            if request is None:
-                if last is None and ratio is None:
-                    ratio = self._find_growth_ratio(record, [index for index, _ in answers])
-                    if ratio is not None:
-                        anchor = UsageAnchor(round(usage.input / ratio), usage.input, ratio)
-                        last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
-                request = self._rebuild_request(record.first(index), limit, overhead, last)
-                if request is not None and ratio is not None:  # the provider counted all of it
-                    most = round(usage.input / ratio)
-                    request = request._replace(counted=min(request.counted, most))
-            if request is not None and not request.is_reported:
-                request = self._take_report(
-                    record.fingerprints[index - 1], request, usage.input, carried_limit=limit
-                )
-            last = request or last
-        return last
+        return answers[::-1], known
 
-    def _find_growth_ratio(self, record: Record, answers: Sequence[int]) -> float | None:
+    def _find_growth_ratio(
+        self, record: Record, reported: Sequence[tuple[int, int]]
+    ) -> float | None:
         """Return by how much reports grew from answer to answer, over what we count in between."""
-        reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
         ratios = sorted(
             (after - before) / sum(map(self.memo.count, record.facts[start:end]))
             for (start, before), (end, after) in pairwise(reported)
@@ -202,7 +202,7 @@ class CallBudgets:
         return budget.request(view.tokens + overhead)
 
     def _keep(self, name: int, request: Request) -> Request:
-        """Remember the request built from these messages; a report for it stays."""
+        """Remember a request by the fingerprint of its messages; a report it already has stays."""
         known = self._requests.get(name)
         if known is not None and known.is_reported and not request.is_reported:
             request = request._replace(anchor=known.anchor, doubted=known.doubted, is_reported=True)
@@ -257,7 +257,7 @@ class CallOptions(TypedDict, total=False):
 
 @dataclass
 class Call:
-    """One call at work: `record` is all that was given, `curated` what the managers left of it."""
+    """One running `Curator.curate`: `record` is what was given, `curated` what the managers left."""
 
     options: CallOptions
     format: MessageFormat

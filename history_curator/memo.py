@@ -24,7 +24,7 @@ MEMO_BYTES = 256 * 2**20
 """How much a memo holds at most, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
-"""Characters that one entry weighs at most, so that no giant outweighs the rest."""
+"""Characters that one entry counts as at most in rough sizes, so that no giant outweighs the rest."""
 _LISTS, _STATES = 4, 8
 """How many lists of messages are recognised as a whole, and how many states of the window in each."""
 
@@ -44,7 +44,7 @@ class EntryFacts:
         )
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
         self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes  # renderings and identifiers included
-        is_dict = entry.source.__class__ is dict  # one of texts alone is equal to nothing else
+        is_dict = entry.source.__class__ is dict  # texts equal only themselves; 1 == True
         self.is_plain = is_dict and not (entry.span and entry.span[0]) and _is_plain(entry.source)
         # A dict that says when it was written has metadata.
         has_time = not is_dict or entry.metadata or entry.created_at is not None
@@ -59,7 +59,7 @@ class EntryFacts:
 
 
 class Record:
-    """The entries of one call: the facts about each, and each as it stands in the conversation.
+    """The conversation of one call: its entries, the facts about each, and their grouping in units.
 
     `offsets` are the cheap sizes of everything recorded before each unit, `checkpoints` the states of
     the window after some of the units, by its options.
@@ -102,7 +102,7 @@ class Record:
 
     @property
     def fingerprints(self) -> list[int]:
-        """A number for the first entries up to each one, from what their messages say."""
+        """For each entry, a hash of the messages up to it: equal beginnings have equal hashes."""
         known = len(self._fingerprints)
         name, names = self._fingerprints[-1] if known else 0, []
         for facts in self.facts[known:]:
@@ -127,7 +127,7 @@ class Record:
         return [self.entry_at(index) for index in range(len(self.facts))]
 
     def first(self, count: int) -> Record:
-        """Return the record as it was when it had so many entries."""
+        """Return the record of the first `count` entries alone."""
         record = Record(self.facts[:count], messages=self._messages, places=self.places)
         record._bound = self._bound
         return record
@@ -212,7 +212,7 @@ class Memo:
         return self.count(self._facts_of_entry(entry, entry.source))
 
     def number(self, key: Hashable) -> int:
-        """Return a number that stands for a long key."""
+        """Return a small number for a key, the same each time, where hashing it again would be slow."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def count(self, facts: EntryFacts) -> int:

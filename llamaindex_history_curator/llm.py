@@ -177,7 +177,7 @@ class CuratedLLM(FunctionCallingLLM):
         return (yield from self._send(messages, tools, start, astart))
 
     def _bind(self, method: str, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """Return a method of the LLM in both forms, to be given a view, and the tools."""
+        """Return a method of the LLM, its async form, and the tools; both methods only lack the view."""
         tools = kwargs.pop(_TOOLS, None)
         given = () if tools is None else (tools, None)
         llm, suffix = (self.llm, "") if tools is None else (self._calling_llm, "_with_tools")
@@ -319,7 +319,7 @@ async def _prepend(first: Any, rest: AsyncIterator[Any]) -> AsyncGenerator[Any, 
 
 
 class ReadyPrompt(ChatPromptTemplate):  # type: ignore[no-redef]
-    """Messages as a prompt whose braces stay, for methods of an LLM that take a prompt only."""
+    """Messages as a prompt that fills in no ``{…}``, for methods of an LLM that only take a prompt."""
 
     def format_messages(self, llm: Any = None, **kwargs: Any) -> list[ChatMessage]:
         """Return the messages, with the instructions of a parser."""

@@ -16,7 +16,7 @@ from history_curator.lab.run_replay import Measurement
 SessionIndex = tuple[float, "array[int]"]
 """When a session started, and 8 bytes for each of its answers."""
 LeftOut = dict[int, "array[int]"]
-"""The answers of a file that an older session has, by the number of the session."""
+"""Hashes of answers that an older session has too, by the number of the session in its file."""
 Task = LabConversation | tuple[str, LeftOut]
 _BUCKETS = 256
 
@@ -39,7 +39,7 @@ def read_sessions(path: str, problems: list[str]) -> list[LabConversation]:
 
 
 def index_file(path: str) -> list[SessionIndex]:
-    """Return what tells which answers of a file are repeated in other sessions."""
+    """Return the start of each session of a file, and a hash of the id of each of its answers."""
     sessions = read_sessions(path, [])
     return [(each.requests[0].start or 0.0, array("Q", map(_hash_id, each.requests)))
             for each in sessions]  # fmt: skip
@@ -51,7 +51,7 @@ def _hash_id(call: LoggedCall) -> int:
 
 
 def find_repeats(files: Sequence[Sequence[SessionIndex]]) -> dict[int, LeftOut]:
-    """Return which answers the sessions of each file leave out, by the number of the file.
+    """Return, for each file by its number, the answers that an older session is charged for.
 
     A resumed session repeats answers: each is charged once, in the oldest session that has it.
     """

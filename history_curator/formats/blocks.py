@@ -111,7 +111,7 @@ def update_text(entry: ConversationEntry) -> tuple[ContentPart, ...]:
 
 
 def entry_fields(slots: Slots) -> dict[str, Any]:
-    """Return the fields of an entry that is made of these slots."""
+    """Return the content, parts, calls and reasoning of an entry, taken from the slots of a message."""
     parts = tuple([item for kind, item in slots if kind == "part"])
     return {
         "content": join_text(parts),
@@ -156,7 +156,7 @@ def restore_order(
 
 
 def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
-    """Whether a new item can have the place of one that went: a part of the same kind."""
+    """Whether a new part may take the place of a recorded one: of its kind, and not recorded itself."""
     alike = isinstance(item, ContentPart) and item.kind == new.kind
     return alike and all(new != each for _, each in recorded)
 
@@ -179,7 +179,7 @@ def write_call(call: ToolCall, wire: str, id_key: str) -> dict[str, Any]:
 
 
 class Writing:
-    """Entries being written: the blocks they were read from, and the calls that are answered."""
+    """The state of `BlockFormat.write`: the entries, the blocks of their messages, the latest calls."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries

@@ -15,7 +15,7 @@ from history_curator.errors import ConfigurationError
 from history_curator.lab.conversations import import_extra
 
 IN_FLIGHT = 1_000
-"""So many tasks are submitted and not yet added up, however many there are."""
+"""How many tasks may wait for a worker, or for their result to be taken, at one time."""
 FEW_FILES = 8
 """Fewer files are read by the caller, so that each conversation is a task of its own."""
 Task = TypeVar("Task")

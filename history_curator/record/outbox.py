@@ -25,7 +25,7 @@ _DEFECTS = (AssertionError, AttributeError, LookupError, NotImplementedError, Ty
 
 
 def is_defect(error: Exception) -> bool:
-    """Whether waiting does not cure an error; drivers call such ones `DataError` (PEP 249)."""
+    """Whether an error will come again however long we wait: a bug, or a `DataError` (PEP 249)."""
     kinds = type(error).__mro__
     return isinstance(error, _DEFECTS) or any(kind.__name__ == "DataError" for kind in kinds)
 

@@ -154,13 +154,13 @@ class ViewBuilder:
         return self.heading.tokens + sum(trailing)
 
     def find_state(self, available: int, *, previous: bool = False) -> WindowState:
-        """Return what the units come to in so many tokens: now, or for the request before."""
+        """Return the cutoff, and the size of what it shows, for a budget: now, or at the last request."""
         if available not in self._states:
             self._states[available] = find_cutoff(self._sizes, available)
         return self._states[available][previous]
 
     def round_remaining(self, remaining: int) -> int:
-        """Return the tokens to ask a state for where only so many remain for the units."""
+        """Return a budget for `find_state`: the tokens that remain, at most the usual, rounded down."""
         return self._round_down(min(remaining, self.usual))
 
     def pieces(self, state: WindowState) -> list[Rendering]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from history_curator.rules import PROVIDERS, get_profile
-from history_curator.testing import parse_entries, show
+from history_curator.rules import PROVIDERS, get_profile, profiles
+from history_curator.testing import SEQUENCES, parse_entries, show
 from tests.support.messages import assistant, entries
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
@@ -52,3 +54,18 @@ def test_a_bridge_is_returned_where_the_profile_would_insert_one(provider: str) 
     inserted = [entry.origin for entry in profile.repair(view)].count("bridge")
     assert (profile.bridge(view[2], view[3]) is not None) is bool(inserted)
     assert profile.bridge(view[3], view[2]) is None
+
+
+def test_every_rule_of_a_provider_has_its_order_of_repair_and_a_row_in_the_docs() -> None:
+    rows = (Path(__file__).parents[2] / "docs" / "providers.md").read_text(encoding="utf-8")
+    for provider in PROVIDERS:
+        for rule in get_profile(provider).rules:
+            assert type(rule) in profiles._DEFAULTS, f"{type(rule).__name__} has no place"
+            assert f"| {rule.code} |" in rows, f"{rule.code} has no row in docs/providers.md"
+
+
+@pytest.mark.parametrize("given", [given for given, _ in SEQUENCES])
+def test_a_portable_conversation_breaks_no_rule_of_any_provider(given: str) -> None:
+    repaired = get_profile("portable").repair(parse_entries(given))
+    for provider in {*PROVIDERS} - {"mistral"}:  # whose call ids have a form of their own
+        assert get_profile(provider).find(repaired) == [], provider
