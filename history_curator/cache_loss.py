@@ -76,10 +76,13 @@ class CacheLost:
     def __str__(self) -> str:
         numbers = f"{self.read_tokens:,} of {self.expected_tokens:,} tokens were read from it."
         text = f"{self.prompt_name}: the prompt cache was lost ({self.reason}): {numbers}"
+        if self.is_ours:
+            return f"{text} The view changed at message {self.message}."
         if self.message is None:
             return text
-        where = "The view changed at" if self.is_ours else "It held all up to about"
-        return f"{text} {where} message {self.message} of the view."
+        text += f" It held what stands before about message {self.message}." * bool(self.message)
+        cause = "the request was changed after the curator, or the provider did not keep it."
+        return f"{text} The view repeats the one before: {cause}"
 
 
 def read_own_reason(answer: Any, depth: int = 3) -> str | None:

@@ -37,6 +37,7 @@ from history_curator.managers.relevance import build_retriever
 from history_curator.memo import MEMO_BYTES, Memo, Record, key_of_entry
 from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
+from history_curator.rules.content import is_left_out
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, get_counter, read_usage
 from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
@@ -45,6 +46,12 @@ __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
 
+_FIXES = {
+    "reserve": "pass it to curate(messages, reserve=…), or take it off max_tokens.",
+    "token_limit": "did you mean 'max_tokens'?",
+    "model": "counter='gpt-4o' counts for a model, provider='openai' has its rules.",
+}
+"""What to write for arguments that other classes have."""
 ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
 """A configuration, a mapping, or the path of a file."""
 
@@ -119,7 +126,7 @@ class Curator:
         cache_bytes: int = MEMO_BYTES,
         **unknown: NoReturn,
     ) -> None:
-        check_names("Curator", unknown, CuratorOptions.__annotations__)
+        check_names("Curator", unknown, CuratorOptions.__annotations__, _FIXES)
         check_options(locals())
         check_managers(managers)
         self.managers = managers
@@ -343,6 +350,8 @@ class Curator:
     def _explain(self, call: Call, view: View) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]
         curated, unused = call.curated.entries(), call.curated.pairing.unused_results
+        orphans = {id(entry.root): "it says nothing" for entry in curated if is_left_out(entry)}
+        orphans |= {id(curated[at].root): reason for at, reason in unused.items()}
         if call.budget is not None:
             roots = [id(entry.root) for entry in curated]
             reasons = dict.fromkeys(roots, "before the cutoff: the budget is reached")
@@ -364,7 +373,7 @@ class Curator:
             stable_entries=view.stable_entries,
             cut=view.cutoff_index,
             compacted=view.compacted or bool(call.compactions),
-            orphans={id(curated[at].root): reason for at, reason in unused.items()},
+            orphans=orphans,
             mode=self.mode,
             warnings=call.warnings,
             places=[starts[place] for place in call.record.places],

@@ -279,7 +279,8 @@ class CuratedMemory(BaseChatStoreMemory):
             curation: Curation = yield Call(*curate, (messages,), options)
         except BudgetUnsatisfiableError as error:
             # The smallest view there is: the provider's refusal says more than an error of ours.
-            logger.warning("%s: what must stay is returned. %s", self, error)
+            problem = str(error).replace("Fix: max_tokens", "Fix: token_limit")
+            logger.warning("%s: what must stay is returned. %s", self, problem)
             options, is_degraded = {**options, "max_tokens": error.needed}, True
             curation = yield Call(*curate, (messages,), options)
         publish(curation, "memory", is_degraded=is_degraded)

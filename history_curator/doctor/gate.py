@@ -57,7 +57,7 @@ def judge(
     is_costly = rise > max_cost
     calls = _explain_rise(found, before) if is_costly else []
     if not (before["what_if"] and found.what_if):
-        sentences.append("Missed is not compared: one of the two was made without what if.")
+        sentences.append("Missed is not compared: that needs what if in both.")
         return Verdict(not is_costly, sentences, calls)
     was, now = before["what_if"][0]["missed"], found.what_if[0].missed
     sentences.append(

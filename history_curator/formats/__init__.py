@@ -164,7 +164,9 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
         ConversionError: when the messages are not a list, or of no known kind.
     """
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
-        problem, fix = type(messages).__name__, "pass a list; wrap a single message in one."
+        problem, fix = type(messages).__name__, "pass a list of messages."
+        if isinstance(messages, str):
+            fix = 'pass [{"role": "user", "content": …}].'
         for name in ("messages", "input", "contents"):
             if isinstance(messages, Mapping) and name in messages:
                 fix = f'pass its "{name}".'

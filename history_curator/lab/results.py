@@ -268,7 +268,8 @@ class ReplayResults:
         sound = [each for each in self.policies.values() if each.sound and each.tokens_sent]
         best: list[PolicyResult] = []
         for each in sorted(sound, key=lambda one: (one.cost, one.missed)):
-            if not best or each.missed < best[-1].missed:
+            is_equal = best and (each.cost, each.missed) == (best[-1].cost, best[-1].missed)
+            if not best or is_equal or each.missed < best[-1].missed:
                 best.append(each)
         return [each.name for each in best]
 

@@ -419,7 +419,8 @@ const marksOf = (rows, prefixEntries, prefixTokens) => {
   let cut = -1;
   let stable = -1;
   rows.forEach((d, i) => {
-    if (d.index != null && d.gone) cut = i;
+    const saysSomething = d.before || (d.tool_calls || []).length;
+    if (d.index != null && d.gone && saysSomething) cut = i;
     if (d.position != null && d.position < prefixEntries) stable = i;
   });
   if (cut >= 0) {

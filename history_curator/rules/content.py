@@ -90,6 +90,11 @@ class NothingIsBlank(Rule):
         return copy_repaired(entry, "a text block was blank", parts=parts, content=content)
 
 
+def is_left_out(entry: ConversationEntry) -> bool:
+    """Return whether an entry says nothing, so that no provider is sent it."""
+    return entry.role is not TOOL and not entry.tool_calls and _says_nothing(entry)
+
+
 def _says_nothing(entry: ConversationEntry) -> bool:
     if entry.parts:
         return all(p.is_mark or (p.kind == "text" and is_blank(p.text)) for p in entry.parts)

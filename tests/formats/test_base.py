@@ -149,7 +149,12 @@ def test_a_mapping_a_list_and_a_text_of_another_class_read_as_plain_ones():
 
 @pytest.mark.parametrize(
     ("messages", "fix"),
-    [("hi", "wrap"), ({"role": "user"}, "wrap"), (7, "wrap"), ({"messages": []}, 'its "messages"')],
+    [
+        ("hi", "pass .{.role"),
+        ({"role": "user"}, "a list"),
+        (7, "a list"),
+        ({"messages": []}, "its"),
+    ],
 )
 def test_a_conversation_that_is_no_list_is_an_error_that_says_so(messages, fix):
     with pytest.raises(ConversionError, match=f"expected a list of messages.*Fix: .*{fix}"):
