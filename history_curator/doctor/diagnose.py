@@ -27,10 +27,9 @@ from history_curator.doctor.reading import (
 )
 from history_curator.errors import ConversionError
 from history_curator.lab import Policy, named_policy
-from history_curator.lab.files import choose_files, find_files
+from history_curator.lab.files import choose_files, find_files, write_rows
 from history_curator.lab.prices import get_prices
 from history_curator.lab.results import Findings, Table, count_of, percent, show_progress
-from history_curator.lab.rows import write_rows
 from history_curator.lab.run_replay import Measurement
 from history_curator.lab.workers import FEW_FILES, run_tasks
 from history_curator.tokens import get_counter

@@ -1,4 +1,4 @@
-"""Read conversations from files, folders and patterns, on this machine or in an object store."""
+"""Read conversations from files and object stores, and write texts and rows to files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from heapq import nsmallest
@@ -25,6 +25,9 @@ MAX_BYTES = 2**31
 """A gzipped file may unpack to so many bytes, and to a hundred times its size or 64 MiB."""
 _ENDINGS = (".json", ".jsonl", ".ndjson")
 _MESSAGE_KEYS = ("messages", "input", "contents")
+_BATCH = 10_000
+"""Rows that are held before they are written to a Parquet file."""
+Rows = Sequence[Mapping[str, Any]]
 
 
 def choose_files(files: Sequence[str], sample: int | None) -> tuple[list[str], str]:
@@ -254,3 +257,36 @@ def _read_object(item: Any, name: str) -> LabConversation:
     if isinstance(system, (str, list)) and not {"system", "developer"} & set(roles):
         messages, times = [{"role": "system", "content": system}, *messages], None
     return LabConversation(str(item.get("id", name)), messages, item.get("tools"), times)
+
+
+@contextmanager
+def write_rows(path: str | Path | None) -> Iterator[Callable[[Rows], None]]:
+    """Yield a function that adds rows to a Parquet file; without a path it only takes them.
+
+    After an error there is no file.
+    """
+    batch, writers = list[Mapping[str, Any]](), list[Any]()
+
+    def add(rows: Rows, least: int | None = None) -> None:
+        batch.extend(rows if path else ())
+        if len(batch) < (least or _BATCH):
+            return
+        schema = writers[0].schema if writers else None
+        table = import_extra("pyarrow", "scale").Table.from_pylist(batch, schema=schema)
+        if not writers:
+            file = import_extra("pyarrow.parquet", "scale")
+            writers.append(file.ParquetWriter(str(path), table.schema))
+            Path(str(path)).chmod(0o600)
+        writers[0].write_table(table)
+        batch.clear()
+
+    try:
+        yield add
+        add((), least=1)
+    except BaseException:
+        if writers:
+            Path(str(path)).unlink()
+        raise
+    finally:
+        for each in writers:
+            each.close()

@@ -20,11 +20,11 @@ from history_curator.lab.files import (
     choose_files,
     find_files,
     load_conversations,
+    write_rows,
 )
 from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.prices import PriceSheet, get_prices
 from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
-from history_curator.lab.rows import write_rows
 from history_curator.lab.workers import FEW_FILES, run_tasks
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import get_profile

@@ -28,7 +28,7 @@ from history_curator import Curator
 from history_curator.cli.commands import app
 from history_curator.doctor import Diagnosis, diagnose
 from history_curator.lab import ReplayResults, replay, workers
-from history_curator.lab.rows import write_rows
+from history_curator.lab.files import write_rows
 from history_curator.tokens import get_counter
 from tests.doctor.logs import record_agent
 
@@ -104,7 +104,7 @@ class TestParquet:
         self, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pandas = pytest.importorskip("pandas")
-        monkeypatch.setattr("history_curator.lab.rows._BATCH", 4)
+        monkeypatch.setattr("history_curator.lab.files._BATCH", 4)
         sessions, talks = tmp_path / "sessions.parquet", tmp_path / "talks.parquet"
         found, results = examine(logs, parquet=sessions), compare(logs, parquet=talks)
         frame = pandas.read_parquet(sessions)
@@ -127,7 +127,7 @@ class TestParquet:
     def test_an_error_leaves_no_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
     ) -> None:
-        monkeypatch.setattr("history_curator.lab.rows._BATCH", 2)
+        monkeypatch.setattr("history_curator.lab.files._BATCH", 2)
         with suppress(ZeroDivisionError), write_rows(tmp_path / "out.parquet") as write:
             write([{"a": number} for number in range(count)])
             raise ZeroDivisionError
