@@ -215,7 +215,7 @@ def check(files: Files, *, provider: Provider = None) -> None:
     """
     (conversations, problems), rows = _load(files), []
     for each in conversations:
-        is_history = each.entries and each.entries[-1].role is MessageRole.ASSISTANT
+        is_history = not each.entries or each.entries[-1].role is MessageRole.ASSISTANT
         tail: Any = "history" if is_history else "request"
         for violation in check_conversation(each.messages, provider or "core", tail=tail):
             index = "–" if violation.index is None else str(violation.index)
