@@ -92,7 +92,8 @@ class NothingIsBlank(Rule):
 
 def is_left_out(entry: ConversationEntry) -> bool:
     """Return whether an entry says nothing, so that no provider is sent it."""
-    return entry.role is not TOOL and not entry.tool_calls and _says_nothing(entry)
+    is_silent = is_blank(entry.content) and not entry.tool_calls
+    return is_silent and entry.role is not TOOL and _says_nothing(entry)
 
 
 def _says_nothing(entry: ConversationEntry) -> bool:

@@ -273,7 +273,10 @@ class ViewBuilder:
             reason=block.reason,
         )
         flat.insert(place, note)
-        entries = self.profile.repair(flat, self.tail, edited=self.edited)
+        rendered = set(map(id, flat))  # each of these was judged alone when it was rendered
+        entries = self.profile.repair(
+            flat, self.tail, edited=self.edited, is_valid=lambda entry: id(entry) in rendered
+        )
         was, now = {id(entry) for entry in view.entries}, {id(entry) for entry in entries}
         tokens = view.tokens + sum(count(entry) for entry in entries if id(entry) not in was)
         tokens -= sum(count(entry) for entry in view.entries if id(entry) not in now)
